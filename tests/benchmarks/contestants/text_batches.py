@@ -93,11 +93,9 @@ def _fill_rows(source, target, order, length: int) -> list[list[int]]:
     open_rows: list[tuple[list[int], list[int]]] = []  # a row, and its room on either side
     for pair in order:
         needed = len(source[pair]) + 1, len(target[pair]) + 1
-        for row, room in open_rows:
-            if needed[0] <= room[0] and needed[1] <= room[1]:
-                break
-        else:
-            row, room = [], [length, length]
+        fitting = (row for row in open_rows if needed[0] <= row[1][0] and needed[1] <= row[1][1])
+        row, room = next(fitting, ([], [length, length]))
+        if not row:
             rows.append(row)
             open_rows = [*open_rows[-SEARCHED_ROWS + 1 :], (row, room)]
         row.append(int(pair))

@@ -73,7 +73,7 @@ class Translator(nn.Module):
 
 
 def prepare(settings):
-    """`settings["rows"]` is "packed" or "padded", `settings["compiled"]` whether by `torch.compile`.
+    """`settings["rows"]` is "packed" or "padded"; `settings["compiled"]` the backend of `torch.compile`, "" for none.
 
     A turn is all batches of the text, as often as takes `settings["turn_seconds"]`.
     """
@@ -87,7 +87,7 @@ def prepare(settings):
     tokens, share = [batch.tokens for batch in text], padding(text)
     batches = [TextBatch(*(torch.from_numpy(array).long().to(device) for array in batch)) for batch in text]
     model = Translator(settings, max(batch.source.shape[1] + batch.target_input.shape[1] for batch in text)).to(device)
-    loss_of = torch.compile(model) if settings["compiled"] else model
+    loss_of = torch.compile(model, backend=settings["compiled"]) if settings["compiled"] else model
     optimizer = torch.optim.AdamW(model.parameters(), 3e-4, betas=(0.9, 0.98), fused=True)
     scaler = torch.amp.GradScaler(device, enabled=not has_bfloat16)
 

@@ -72,6 +72,10 @@ class Sitting:
         """Returns the seconds that are left."""
         return self._end - time.monotonic()
 
+    def allowed(self, limit: float) -> float:
+        """Returns the seconds that a command gets, of a limit for a GPU; a processor that many share gets more."""
+        return min(4 * limit if self.tiny else limit, max(self.left(), 1.0))
+
     def measure(self, stage: str, name: str, measurement: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | None:
         """Takes a measurement, unless an earlier call has its figures, and writes the file of results.
 
@@ -108,17 +112,29 @@ class Sitting:
         temporary.replace(self._path)
 
     def start(
-        self, name: str, command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        limit: float,
+        environment: Mapping[str, str] | None = None,
+        cores: Sequence[int] | None = None,
     ) -> "Process":
-        """Starts a command in the repository, which is killed after `limit` seconds or when the time is over."""
-        seconds = min(limit, max(self.left(), 1))
-        return Process(command, self.logs / f"{name}.log", {**self.environment, **(environment or {})}, seconds)
+        """Starts a command in the repository, which is killed after `limit` seconds or when the time is over.
 
-    def run(
-        self, name: str, command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None
-    ) -> tuple[str, float]:
-        """Runs a command. Returns its output and its seconds; raises a `MeasurementError` if it fails."""
-        process = self.start(name, command, limit, environment)
+        Args:
+            name: of its file in `logs`.
+            command: the command.
+            limit: in seconds.
+            environment: variables beside the sitting's.
+            cores: the processor cores that it may use; None for those of the sitting.
+        """
+        seconds = self.allowed(limit)
+        variables = {**self.environment, **(environment or {})}
+        return Process(command, self.logs / f"{name}.log", variables, seconds, cores or self.cores)
+
+    def run(self, name: str, command: Sequence[str], limit: float, environment=None, cores=None) -> tuple[str, float]:
+        """Runs a command, see `start`. Returns its output and seconds; raises a `MeasurementError` if it fails."""
+        process = self.start(name, command, limit, environment, cores)
         lines = "".join(line for _, line in process.lines())
         process.check()
         return lines, process.seconds()
@@ -128,9 +144,7 @@ class Sitting:
         before = dict(os.environ)
         os.environ.update(self.environment)
         try:
-            contestant = Contestant(
-                module, module, settings, len(self.cores), python=python, limit=min(limit, max(self.left(), 1))
-            )
+            contestant = Contestant(module, module, settings, len(self.cores), python=python, limit=self.allowed(limit))
         finally:
             os.environ.clear()
             os.environ.update(before)
@@ -161,9 +175,12 @@ class Process:
         log: gets its output.
         environment: its environment.
         limit: the seconds after which it is killed.
+        cores: the processor cores that it may use.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str], limit: float) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str], limit: float, cores: Sequence[int]
+    ) -> None:
         self._log = log
         self._limit = limit
         self._started = self._ended = time.monotonic()
@@ -177,6 +194,7 @@ class Process:
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         self._timer = Timer(limit, self.kill)
         self._timer.daemon = True
@@ -185,7 +203,7 @@ class Process:
     def lines(self):
         """Yields the seconds since the start with each line, until the process ends."""
         assert self._process.stdout
-        with self._log.open("w", encoding="utf-8") as file:
+        with self._process.stdout, self._log.open("w", encoding="utf-8") as file:
             for line in self._process.stdout:
                 file.write(line)
                 file.flush()
@@ -198,14 +216,11 @@ class Process:
         """Returns how long the process ran, once `lines` has ended."""
         return self._ended - self._started
 
-    def is_over(self) -> bool:
-        """Returns whether the process has ended or been killed."""
-        return self._process.poll() is not None
-
     def kill(self) -> None:
         """Kills the process and all that it has started."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def check(self) -> None:
         """Raises a `MeasurementError` with the last lines if the process has failed."""

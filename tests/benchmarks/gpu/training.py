@@ -3,20 +3,21 @@
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from tests.benchmarks.gpu.sitting import MeasurementError, Process, Sitting, options, python_command, query_gpus
+from tests.benchmarks.gpu.sitting import MeasurementError, Sitting, options, python_command, query_gpus
 from tests.benchmarks.gpu.text import Text, flops_per_token
 
 WINDOWS = 3  # whose median is reported, after one that is not counted
 TURN_SECONDS = 2.0  # of a window and of the others' turns, about
 LIMIT = 150.0  # seconds of a training or a contestant
-PRESET_UPDATES = 6000
 UPDATE = re.compile(r"^update +([\d,]+) .*?(?:([\d,]+) tokens/s.*)?$")
 PADDING = re.compile(r"([\d.]+) % of their positions are padding")
-NEVER = 10_000_000
+NEVER = 10_000_000  # updates
+WITHOUT_XLA = {"training.xla": False}
 
 
 class Size(NamedTuple):
@@ -25,13 +26,16 @@ class Size(NamedTuple):
     - config: its config.
     - overrides: of the config's settings.
     - updates: of a window on an H200.
-    - aim: the target tokens a second that the issue asks for; None where it asks for a share or a comparison.
+    - aim: the target tokens a second that are wanted; None where a share or a comparison is.
+    - total: the updates after which the training ends by itself and its run is kept; None for a training that is ended
+      once its windows are enough.
     """
 
     config: str
     overrides: Mapping[str, Any]
     updates: int
     aim: int | None = None
+    total: int | None = None
 
 
 def sizes(sitting: Sitting, text: Text) -> dict[str, Size]:
@@ -45,8 +49,10 @@ def sizes(sitting: Sitting, text: Text) -> dict[str, Size]:
     found = {
         "base, 16,384 tokens": Size("configs/base_en_de.yaml", {**base, "batches.batch_tokens": 16_384}, 100),
         "base, 65,536 tokens": Size("configs/base_en_de.yaml", {**base, "batches.batch_tokens": 65_536}, 30),
-        "Multi30k preset": Size("configs/multi30k_en_de_small.yaml", text.settings(), 400, 300_000),
-        "demo": Size("configs/demo.yaml", {"training.max_minutes": None}, 1000, 500_000),
+        "Multi30k preset": Size("configs/multi30k_en_de_small.yaml", text.settings(), 400, 300_000, 6000),
+        "demo": Size(
+            "configs/demo.yaml", {"training.max_minutes": None, "inspection.probe_updates": []}, 1000, 500_000
+        ),
     }
     if sitting.tiny:
         tiny = {
@@ -63,7 +69,8 @@ def sizes(sitting: Sitting, text: Text) -> dict[str, Size]:
         demo = {f"data.{part}.{side}": f"data/demo/{part}.{end}" for part in ("train", "validation", "test")
                 for side, end in (("source", "en"), ("target", "fr"))}  # fmt: skip
         found = {
-            name: size._replace(overrides={**size.overrides, **demo, **tiny}, updates=3) for name, size in found.items()
+            name: size._replace(overrides={**size.overrides, **demo, **tiny}, updates=3, total=size.total and 30)
+            for name, size in found.items()
         }
     return found
 
@@ -114,14 +121,18 @@ def read_training(lines, enough: Callable[[list[float]], bool], at_first: Callab
     if not marks:
         raise MeasurementError("there was no update")
     first, number = marks[0]
-    pace = min(((b[0] - a[0]) / (b[1] - a[1]) for a, b in zip(marks, marks[1:], strict=False) if b[1] > a[1]), default=0.0)
-    return Trained(rates, share, first - (number - 1) * pace, start, facts)
+    paces = [(end - begin) / (last - before) for (begin, before), (end, last) in pairwise(marks) if last > before]
+    return Trained(rates, share, first - (number - 1) * min(paces, default=0.0), start, facts)
 
 
 def train_ours(
     sitting: Sitting, name: str, size: Size, more: Mapping[str, Any], windows: int = WINDOWS
 ) -> tuple[Trained, Path]:
-    """Trains until there are enough windows, and ends the process. Returns what was read, and the encoded text."""
+    """Trains until there are enough windows, and ends the process, or to the end if the size has a total.
+
+    Returns what was read, and the folder of the encoded text.
+    """
+    total = size.total if windows else None
     run = re.sub(r"\W+", "_", name)
     shutil.rmtree(sitting.runs / run, ignore_errors=True)
     encoded = sitting.folder / "encoded" / run
@@ -129,25 +140,25 @@ def train_ours(
         "run.directory": str(sitting.runs),
         "run.name": run,
         **size.overrides,
-        "training.max_updates": NEVER,
-        "training.validate_every_updates": NEVER,
+        "training.max_updates": total or NEVER,
+        "training.validate_every_updates": total or NEVER,
         "training.log_every_updates": updates_of_a_window(sitting, size),
         **more,
     }
-    command = python_command("train.py", "--config", size.config, *options(settings))
-    process = sitting.start(run, command, LIMIT)
+    process = sitting.start(run, python_command("train.py", "--config", size.config, *options(settings)), LIMIT)
 
     def keep_text() -> None:
         shutil.copytree(sitting.runs / run / "encoded", encoded, dirs_exist_ok=True)
 
     try:
-        trained = read_training(process.lines(), lambda rates: len(rates) > windows, keep_text)
+        trained = read_training(process.lines(), lambda rates: total is None and len(rates) > windows, keep_text)
     except MeasurementError:
         process.check()
         raise
     finally:
         process.kill()
-    shutil.rmtree(sitting.runs / run, ignore_errors=True)
+    if total is None:
+        shutil.rmtree(sitting.runs / run, ignore_errors=True)
     return trained, encoded
 
 
@@ -160,7 +171,7 @@ def updates_of_a_window(sitting: Sitting, size: Size) -> int:
 
 def compiled(sitting: Sitting) -> dict[str, Any]:
     """Returns the settings of the fast way: the defaults, or on a processor what they are on a GPU."""
-    return {"training.xla": True, "batches.packed": True} if sitting.tiny else {"training.xla": "auto"}
+    return {"training.xla": True} if sitting.tiny else {"training.xla": "auto"}
 
 
 def measure_products(sitting: Sitting) -> dict[str, Any]:
@@ -285,9 +296,10 @@ def run_peers(sitting: Sitting, text: Text) -> None:
     """Stage `peers`: what is known to be slower, for the table."""
     for name, size in sizes(sitting, text).items():
         graph = f"qkv without XLA, {name}"
-        off = {"training.xla": False}
         if "preset" not in name:
-            sitting.measure("peers", graph, lambda name=graph, size=size: measure_ours(sitting, name, size, off))
+            sitting.measure(
+                "peers", graph, lambda name=graph, size=size: measure_ours(sitting, name, size, WITHOUT_XLA)
+            )
         if "base" in size.config:
             _run_peer(sitting, "peers", "text_jax", "JAX, packed", name, size)
             _run_peer(sitting, "peers", "text_torch", "PyTorch, eager, padded", name, size, compiled=False)
@@ -295,11 +307,10 @@ def run_peers(sitting: Sitting, text: Text) -> None:
 
 
 def _run_peer(sitting, stage, module, title, name, size, *, rows="padded", compiled=True) -> None:
-    more = {"rows": rows, "compiled": compiled}
+    backend = "eager" if sitting.tiny else "inductor"  # the first traces only: compiling takes minutes on a processor
+    more = {"rows": rows, "compiled": backend if compiled else ""}
     sitting.measure(
-        stage,
-        f"{title}, {name}",
-        lambda: measure_peer(sitting, module, f"{title}, {name}", f"qkv, {name}", size, more),
+        stage, f"{title}, {name}", lambda: measure_peer(sitting, module, f"{title}, {name}", f"qkv, {name}", size, more)
     )
 
 
@@ -313,14 +324,9 @@ def run_several_gpus(sitting: Sitting, text: Text) -> None:
             sitting.measure("several_gpus", name, lambda: _refuse("there are not several GPUs"))
             return
         name = f"qkv, base, 65,536 tokens, {devices} GPUs"
-        more = {"run.devices": devices, "training.xla": False}
-        sitting.measure(
-            "several_gpus", name, lambda name=name, more=more: measure_ours(sitting, name, size, more)
-        )
+        more = {"run.devices": devices, **WITHOUT_XLA}
+        sitting.measure("several_gpus", name, lambda name=name, more=more: measure_ours(sitting, name, size, more))
 
 
 def _refuse(why: str):
     raise MeasurementError(why)
-
-
-__all__ = ["Process", "run_first_update", "run_peers", "run_products", "run_several_gpus", "run_training"]

@@ -1,0 +1,103 @@
+"""`batches.batch_tokens: auto`: the size that is found, the memory that is taken, and the seconds of the trials.
+
+The base size does not fill a large card, so another process holds most of the memory for this measurement.
+"""
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+from tests.benchmarks.contest import ROOT
+from tests.benchmarks.gpu.sitting import MeasurementError, Sitting, query_gpus
+from tests.benchmarks.gpu.text import Text
+from tests.benchmarks.gpu.training import compiled, sizes, train_ours
+
+LEFT_GIBIBYTES = 6.0
+HOG = """
+import sys, torch
+free, total = torch.cuda.mem_get_info()
+held = torch.empty(max(int(free - float(sys.argv[1]) * 2**30), 1), dtype=torch.uint8, device="cuda")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def run_memory(sitting: Sitting, text: Text) -> None:
+    """Stage `memory`."""
+    sitting.measure("memory", "base, batch_tokens auto", lambda: measure_memory(sitting, text))
+
+
+def measure_memory(sitting: Sitting, text: Text) -> dict[str, Any]:
+    """Trains the base size with `auto` in little memory."""
+    if not query_gpus("name") and not sitting.tiny:
+        raise MeasurementError("there is no GPU")
+    size = sizes(sitting, text)["base, 16,384 tokens"]
+    size = size._replace(overrides={**size.overrides, "batches.batch_tokens": "auto"})
+    with hold_memory(sitting), watch_memory() as seen:
+        trained, _ = train_ours(sitting, "base_auto", size, compiled(sitting), windows=0)
+    log = (sitting.logs / "base_auto.log").read_text(encoding="utf-8")
+    found = re.search(r"batch_tokens auto: ([\d,]+)", log)
+    fixed = sitting.results.get("training", {}).get("qkv, base, 16,384 tokens", {}).get("start_seconds")
+    return {
+        "batch_tokens": found and int(found[1].replace(",", "")),
+        "free_megabytes": seen[1] - seen[0] if seen else None,
+        "used_megabytes": seen[2] - seen[0] if seen else None,
+        "trial_seconds": fixed and round(trained.start - fixed, 1),
+        "start_seconds": round(trained.start, 1),
+        "batches_cut": "cut" in log,
+    }
+
+
+@contextmanager
+def hold_memory(sitting: Sitting) -> Iterator[None]:
+    """Holds all of the GPU's memory but `LEFT_GIBIBYTES`, if PyTorch is there to do it."""
+    process = None
+    if query_gpus("name"):
+        try:
+            python = sitting.peers("torch")
+        except MeasurementError:
+            python = []
+        if python:
+            process = subprocess.Popen(
+                [*python, "-c", HOG, str(LEFT_GIBIBYTES)],
+                cwd=ROOT,
+                env=sitting.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert process.stdout
+            process.stdout.readline()
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def watch_memory() -> Iterator[list[int]]:
+    """Watches the first GPU; the list gets its megabytes in use at the start, in all, and the most in use."""
+    seen: list[int] = []
+    over = Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            used, total = (int(float(value)) for value in query_gpus("memory.used", "memory.total")[0])
+            seen[:] = [seen[0], total, max(seen[2], used)] if seen else [used, total, used]
+            time.sleep(0.3)
+
+    if query_gpus("name"):
+        thread = Thread(target=watch, daemon=True)
+        thread.start()
+        while not seen:
+            time.sleep(0.05)
+    try:
+        yield seen
+    finally:
+        over.set()
