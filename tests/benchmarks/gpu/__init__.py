@@ -26,8 +26,8 @@ padding counts as nothing. Rates are medians of three. Cold means that qkv's cac
     !git clone -q ADDRESS qkv && pip install -q ./qkv            # this repository's address; TensorFlow stays as it is
     !cd qkv && python data/multi30k/prepare.py && python -m tests.benchmarks.gpu --minutes 25
 
-and send `qkv/runs/gpu/results.md` and `results.json` in an issue. A T4 has no bfloat16; all compute in float16 there. If
-65,536 tokens do not fit into its memory, the table says so.
+and send `qkv/runs/gpu/results.md` and `results.json` in an issue. A T4 has no bfloat16; all compute in float16 there.
+If 65,536 tokens do not fit into its memory, the table says so.
 
 **On a borrowed machine** whose own Python has PyTorch and JAX, and whose TensorFlow came by `PYTHONPATH`, let the
 others start without it: `--peers_python "env -u PYTHONPATH -u LD_LIBRARY_PATH -u XLA_FLAGS python3"`. Without

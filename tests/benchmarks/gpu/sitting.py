@@ -40,6 +40,8 @@ class Sitting:
     Attributes:
         results: by stage and measurement: the figures, or `{"missing": why}`.
         cores: the processor cores of what is measured.
+        programs: the folder of the programs that XLA has compiled.
+        environment: the variables of all commands.
     """
 
     def __init__(self, folder: Path, minutes: float, tiny: bool, peers_python: Sequence[str]) -> None:
@@ -52,8 +54,9 @@ class Sitting:
         self.logs.mkdir(parents=True, exist_ok=True)
         if self._path.is_file():
             self.results = json.loads(self._path.read_text(encoding="utf-8"))
-        # XLA's programs are kept there: the first run of a shape is a cold one, whatever the user's own cache has.
-        self.environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONUNBUFFERED": "1"}
+        # The first run of a shape is a cold one, whatever programs the user has kept.
+        self.programs = folder / "programs"
+        self.environment = {**os.environ, "QKV_COMPILED_PROGRAMS": str(self.programs), "PYTHONUNBUFFERED": "1"}
         paths = [str(ROOT / "pipeline"), os.environ.get("PYTHONPATH", "")]
         self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self.cores = sorted(os.sched_getaffinity(0))
