@@ -131,7 +131,7 @@ def test_a_sitting_goes_on_with_what_is_missing(tmp_path):
 
 
 def test_a_sitting_whose_time_is_over_begins_nothing(tmp_path):
-    assert make_sitting(tmp_path, minutes=0.1).measure("search", "ours", lambda: 1 / 0) is None
+    assert make_sitting(tmp_path, minutes=0.4).measure("search", "ours", lambda: 1 / 0) is None
     assert "no time was left" in json.loads((tmp_path / "results.json").read_text())["search"]["ours"]["missing"]
 
 

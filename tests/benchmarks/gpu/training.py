@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -58,6 +59,7 @@ def sizes(sitting: Sitting, text: Text) -> dict[str, Size]:
         tiny = {
             "tokenizer.vocabulary_size": 300,
             "batches.batch_tokens": 512,
+            "training.warmup_updates": 5,
             "model.d_model": 16,
             "model.num_heads": 2,
             "model.d_ff": 32,
@@ -126,12 +128,14 @@ def read_training(lines, enough: Callable[[list[float]], bool], at_first: Callab
 
 
 def train_ours(
-    sitting: Sitting, name: str, size: Size, more: Mapping[str, Any], windows: int = WINDOWS
+    sitting: Sitting, name: str, size: Size, more: Mapping[str, Any], windows: int | None = None
 ) -> tuple[Trained, Path]:
     """Trains until there are enough windows, and ends the process, or to the end if the size has a total.
 
     Returns what was read, and the folder of the encoded text.
     """
+    if windows is None:
+        windows = 1 if sitting.tiny else WINDOWS
     total = size.total if windows else None
     run = re.sub(r"\W+", "_", name)
     shutil.rmtree(sitting.runs / run, ignore_errors=True)
@@ -171,7 +175,8 @@ def updates_of_a_window(sitting: Sitting, size: Size) -> int:
 
 def compiled(sitting: Sitting) -> dict[str, Any]:
     """Returns the settings of the fast way: the defaults, or on a processor what they are on a GPU."""
-    return {"training.xla": True} if sitting.tiny else {"training.xla": "auto"}
+    on_processor = {"training.xla": True, "batches.packed": True, "training.updates_per_call": 2}
+    return on_processor if sitting.tiny else {"training.xla": "auto"}
 
 
 def measure_products(sitting: Sitting) -> dict[str, Any]:
@@ -266,9 +271,7 @@ def run_training(sitting: Sitting, text: Text) -> None:
     """Stage `training`: ours by its defaults at each size, and compiled PyTorch beside it."""
     for name, size in sizes(sitting, text).items():
         ours = f"qkv, {name}"
-        sitting.measure(
-            "training", ours, lambda name=ours, size=size: measure_ours(sitting, name, size, compiled(sitting))
-        )
+        sitting.measure("training", ours, partial(measure_ours, sitting, ours, size, compiled(sitting)))
         if "base" in size.config:
             _run_peer(sitting, "training", "text_torch", "PyTorch, compiled, packed", name, size, rows="packed")
 
@@ -281,8 +284,7 @@ def run_first_update(sitting: Sitting, text: Text) -> None:
         def again(name=cold, size=size) -> dict[str, Any]:
             before = sitting.figures("training", name)["first_update_seconds"]
             trained, _ = train_ours(sitting, f"{name}, again", size, compiled(sitting), windows=0)
-            cache = sitting.folder / "cache"
-            megabytes = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file()) / 1e6
+            megabytes = sum(path.stat().st_size for path in sitting.programs.rglob("*") if path.is_file()) / 1e6
             return {
                 "cold_seconds": before,
                 "with_cache_seconds": round(trained.first_update, 1),
@@ -297,9 +299,11 @@ def run_peers(sitting: Sitting, text: Text) -> None:
     for name, size in sizes(sitting, text).items():
         graph = f"qkv without XLA, {name}"
         if "preset" not in name:
-            sitting.measure(
-                "peers", graph, lambda name=graph, size=size: measure_ours(sitting, name, size, WITHOUT_XLA)
-            )
+            sitting.measure("peers", graph, partial(measure_ours, sitting, graph, size, WITHOUT_XLA))
+        if name == "demo":
+            single = f"qkv, one update a call, {name}"
+            more = {**compiled(sitting), "training.updates_per_call": 1}
+            sitting.measure("peers", single, partial(measure_ours, sitting, single, size, more))
         if "base" in size.config:
             _run_peer(sitting, "peers", "text_jax", "JAX, packed", name, size)
             _run_peer(sitting, "peers", "text_torch", "PyTorch, eager, padded", name, size, compiled=False)
@@ -325,7 +329,7 @@ def run_several_gpus(sitting: Sitting, text: Text) -> None:
             return
         name = f"qkv, base, 65,536 tokens, {devices} GPUs"
         more = {"run.devices": devices, **WITHOUT_XLA}
-        sitting.measure("several_gpus", name, lambda name=name, more=more: measure_ours(sitting, name, size, more))
+        sitting.measure("several_gpus", name, partial(measure_ours, sitting, name, size, more))
 
 
 def _refuse(why: str):
