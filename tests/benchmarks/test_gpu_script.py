@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from qkv.commands.train import parse_train_arguments
 from qkv.text.tokens import special_tokens
 from tests.benchmarks.contestants import text_batches
 from tests.benchmarks.gpu.page import write_page
-from tests.benchmarks.gpu.sitting import MeasurementError, Sitting
-from tests.benchmarks.gpu.text import flops_per_token
-from tests.benchmarks.gpu.training import read_training
+from tests.benchmarks.gpu.sitting import MeasurementError, Sitting, options
+from tests.benchmarks.gpu.text import Text, flops_per_token
+from tests.benchmarks.gpu.training import compiled, measure_ours, read_training, sizes
 
 PAIRS = 300
 LINES = """\
@@ -109,8 +110,27 @@ def test_a_training_without_an_update_has_failed():
         read_training(iter([(1.0, LINES[0])]), lambda rates: False, lambda: None)
 
 
-def make_sitting(folder, minutes=1.0):
-    return Sitting(folder, minutes, True, ["python"])
+def make_sitting(folder, minutes=1.0, tiny=True):
+    return Sitting(folder, minutes, tiny, ["python"])
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+def test_all_trainings_have_settings_that_train_takes(tmp_path, tiny):
+    sitting = make_sitting(tmp_path, tiny=tiny)
+    for size in sizes(sitting, Text("", tmp_path)).values():
+        settings = {**size.overrides, **compiled(sitting), "run.name": "x", "training.max_updates": size.total or 10**7}
+        config = parse_train_arguments(["--config", size.config, *options(settings)]).config
+        assert config.training.max_minutes is None or "demo" not in size.config
+
+
+@pytest.mark.minutes
+def test_a_training_is_measured(tmp_path):
+    sitting = make_sitting(tmp_path, minutes=10)
+    size = sizes(sitting, Text("", tmp_path))["demo"]
+    figures = sitting.measure("training", "qkv", lambda: measure_ours(sitting, "qkv", size, {"training.xla": False}))
+    assert figures["tokens_per_second"] > 0 and 0 < figures["padding"] < 1 and len(figures["windows"]) == 2
+    assert 0 < figures["start_seconds"] < figures["first_update_seconds"] < figures["sitting_seconds"]
+    assert sum(len(ids) for side in text_batches.read_ids(tmp_path / "encoded/qkv") for ids in side) > 100_000
 
 
 def fail():

@@ -2,8 +2,10 @@
 
 import argparse
 import shlex
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -31,16 +33,24 @@ STAGES: dict[str, Callable[..., None]] = {
 
 
 def measure(sitting: Sitting, stages: list[str], search_run: Path | None) -> str:
-    """Takes the measurements of stages, and returns the page of all results in the sitting's folder."""
+    """Takes the measurements of stages, and returns the page of all results in the sitting's folder.
+
+    Ctrl-C and SIGTERM end the measurements: the page has what there is.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     text: Text = find_text(sitting.folder)
     facts = {**describe_machine(), "text": text.description, "sizes": "tiny" if sitting.tiny else "as named"}
-    arguments: dict[str, tuple] = {"search": (search_run,)}
-    if "demo" in stages:
-        arguments["demo"] = (ProcessorDemo(sitting),)
-    for stage in (name for name in STAGES if name in stages):
-        STAGES[stage](sitting, text, *arguments.get(stage, ()))
-        (sitting.folder / "results.md").write_text(write_page(sitting.results, facts), encoding="utf-8")
-    return (sitting.folder / "results.md").read_text(encoding="utf-8")
+    processor = ProcessorDemo(sitting) if "demo" in stages else None
+    arguments = {"search": (search_run,), "demo": (processor,)}
+    with suppress(KeyboardInterrupt):
+        for stage in (name for name in STAGES if name in stages):
+            STAGES[stage](sitting, text, *arguments.get(stage, ()))
+    if processor is not None:
+        processor.keep()
+    sitting.end()
+    page = write_page(sitting.results, facts)
+    (sitting.folder / "results.md").write_text(page, encoding="utf-8")
+    return page
 
 
 def main() -> None:

@@ -54,9 +54,15 @@ class ProcessorDemo:
             self._run()
         else:
             self._thread.join(max(self._sitting.left(), 0))
-        if "tokens" in self._result or "bleu" in self._result:
+        if "bleu" in self._result:
             return self._result
         raise MeasurementError(self._result.get("missing", "it did not end in time; the same command begins again"))
+
+    def keep(self) -> None:
+        """Writes the figures of a demo that has ended, also if the time was over before its stage."""
+        if "bleu" in self._result:
+            self._sitting.results.setdefault("demo", {})[self.name] = self._result
+            self._sitting.save()
 
     def _run(self) -> None:
         try:

@@ -60,6 +60,7 @@ class Sitting:
         paths = [str(ROOT / "pipeline"), os.environ.get("PYTHONPATH", "")]
         self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self.cores = sorted(os.sched_getaffinity(0))
+        self._processes: list[Process] = []
 
     @property
     def logs(self) -> Path:
@@ -133,7 +134,14 @@ class Sitting:
         """
         seconds = self.allowed(limit)
         variables = {**self.environment, **(environment or {})}
-        return Process(command, self.logs / f"{name}.log", variables, seconds, cores or self.cores)
+        process = Process(command, self.logs / f"{name}.log", variables, seconds, cores or self.cores)
+        self._processes.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kills what still runs."""
+        for process in self._processes:
+            process.kill()
 
     def run(self, name: str, command: Sequence[str], limit: float, environment=None, cores=None) -> tuple[str, float]:
         """Runs a command, see `start`. Returns its output and seconds; raises a `MeasurementError` if it fails."""
