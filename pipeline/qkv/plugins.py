@@ -92,6 +92,7 @@ def register_mechanism(
             mechanism.holds_weights,
             distances=distances,
             has_sink=mechanism.has_sink,
+            takes_segments=mechanism.takes_segments,
         )
 
     return _decorator(name, choices.model.MECHANISM_INFO, row, MECHANISM_CLASSES)

@@ -1,8 +1,10 @@
 """Times what training does with encoded text: checking, choosing, planning an epoch, and making its batches.
 
     python -m tests.benchmarks.batches [--pairs 1000000] [--batch_tokens 3072]
+    python -m tests.benchmarks.batches --padding runs/demo ...
 
-The text is drawn at random, with lengths as sentences have them, and is mapped from disk.
+The text is drawn at random, with lengths as sentences have them, and is mapped from disk. `--padding` prints the
+padding of packed batches of the text of runs instead, and of drawn text of long sentences.
 """
 
 import argparse

@@ -16,6 +16,7 @@ from qkv.inspection.head_types import MARKED_KEYS
 from qkv.metrics import METRIC_FUNCTIONS
 from qkv.model.build import MODELS
 from qkv.model.freezing import PARTS
+from qkv.model.interface import has_segments
 from qkv.model.recurrent import DECODERS
 from qkv.text.tokens.words import MARKS
 from qkv.training.callbacks import CALLBACK_FACTORIES
@@ -53,7 +54,14 @@ def test_a_score_can_do_what_its_row_says(score):
 def test_a_mechanism_can_do_what_its_row_says(mechanism):
     row, layer = choices.model.MECHANISM_INFO[mechanism], MECHANISM_CLASSES[mechanism]
     assert (row.compares, row.holds_weights) == (layer.uses_score, layer.holds_weights)
+    assert row.takes_segments == layer.takes_segments
     assert layer.shares_query_and_key <= ("cross" in dict(row.refused))
+
+
+@pytest.mark.parametrize("settings", MODELS)
+def test_an_architecture_takes_segments_if_its_row_says_so(settings):
+    name = settings.model_fields["architecture"].default
+    assert choices.model.TAKES_SEGMENTS[name] == has_segments(MODELS[settings])
 
 
 def test_names_come_without_pydantic_yaml_or_keras():

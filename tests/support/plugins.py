@@ -16,6 +16,7 @@ from qkv.training.schedule import SCHEDULE_FUNCTIONS
 TABLES = (
     choices.model.ARCHITECTURES,
     choices.model.PARTS_MISSING,
+    choices.model.TAKES_SEGMENTS,
     choices.model.SCORE_INFO,
     choices.model.MECHANISM_INFO,
     choices.training.SCHEDULE_INFO,

@@ -1,4 +1,7 @@
-"""Boolean attention masks, made from ids, and the softmax that applies them.
+"""Boolean attention masks, made from ids and segments, and the softmax that applies them.
+
+A packed row holds several sentence pairs, one after the other. Its *segments* number the pairs from 1: the segment of a
+token is the number of its pair, and 0 for padding. Source and target of a pair have the same segment.
 
 Letters: B batch, H heads, T target (query) positions, S source (key) positions. True means that a query may attend to a
 key.
@@ -39,6 +42,37 @@ def causal_mask(query_length: Any, key_length: Any, offset: Any = 0) -> Any:
     queries = ops.expand_dims(ops.arange(query_length, dtype="int32") + offset, 1)
     keys = ops.expand_dims(ops.arange(key_length, dtype="int32"), 0)
     return ops.expand_dims(keys <= queries, (0, 1))
+
+
+def segment_mask(query_segments: Any, key_segments: Any) -> Any:
+    """Returns the mask by which a query may attend to the tokens of its own sentence pair, in packed rows.
+
+    Args:
+        query_segments: int `(B, T)`.
+        key_segments: int `(B, S)`.
+
+    Returns:
+        bool `(B, 1, T, S)`. Padding attends to nothing, and nothing attends to padding.
+    """
+    queries, keys = ops.expand_dims(query_segments, 2), ops.expand_dims(key_segments, 1)
+    return ops.expand_dims(ops.logical_and(ops.equal(queries, keys), ops.not_equal(keys, 0)), 1)
+
+
+def segment_offsets(segments: Any) -> Any:
+    """Returns the numbers that turn positions in a packed row into positions in a sentence pair.
+
+    Added to 0, 1, ..., T - 1, they give the number of earlier tokens of the same segment. Padding gets position 0.
+
+    Args:
+        segments: int `(B, T)`.
+
+    Returns:
+        int32 `(B, T)`, for the argument `offset` of `model.embedding.PositionalEmbedding`.
+    """
+    length = segments.shape[1] if segments.shape[1] is not None else ops.shape(segments)[1]
+    seen = ops.logical_and(segment_mask(segments, segments), causal_mask(length, length))
+    positions = ops.maximum(ops.sum(ops.cast(seen, "int32"), axis=-1)[:, 0] - 1, 0)
+    return positions - ops.arange(length, dtype="int32")
 
 
 def join_masks(mask: Any, *key_masks: Any) -> Any:

@@ -15,6 +15,7 @@ from .choices.model import (
     POSITIONS,
     RECURRENT_DECODERS,
     SCORE_INFO,
+    TAKES_SEGMENTS,
     TIED_EMBEDDINGS,
     fixed_weights,
 )
@@ -51,6 +52,14 @@ class ArchitectureSettings(Settings):
     def has_cross_attention(self) -> bool:
         """True if the decoder attends to the source by cross-attention."""
         return True
+
+    @property
+    def packing_obstacle(self) -> str | None:
+        """The setting that rules out packed batches, whose rows hold several sentence pairs, with its value.
+
+        An example is `model.attention.cross.mechanism linformer`. None if the model can be trained on packed batches.
+        """
+        return None if TAKES_SEGMENTS.get(self.architecture) else f"model.architecture {self.architecture}"
 
     def check_with(self, data: DataSettings) -> None:
         """Raises a `ValueError` if the longest sentences that `data` allows do not fit into `max_positions`.
@@ -97,6 +106,16 @@ class BlocksSettings(ArchitectureSettings):
     activation: Annotated[str, OneOf(ACTIVATIONS)] = "relu"
     """Use this activation in the feed-forward layers."""
     attention: Settings
+
+    @property
+    def packing_obstacle(self) -> str | None:
+        mechanisms = {site: settings.mechanism for site, settings in self.attention}
+        obstacles = [
+            f"model.attention.{site}.mechanism {name}"
+            for site, name in mechanisms.items()
+            if not MECHANISM_INFO[name].takes_segments
+        ]
+        return super().packing_obstacle or next(iter(obstacles), None)
 
     def least_parameters(self, vocabulary_size: int) -> int:
         """Returns a lower bound of the number of parameters: those of one embedding table and feed-forward matrices."""

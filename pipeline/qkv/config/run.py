@@ -77,6 +77,7 @@ class RunConfig(Settings):
     def _sections_fit_together(self) -> Self:
         self.model.check_with(self.data)
         self.training.check_with(self.data, self.tokenizer, self.model)
+        self.batches.check_with(self.model, self.training.xla is True)
         self.decoding.check_with(self.data, self.model)
         self.inspection.check_with(self.model)
         return self

@@ -110,7 +110,7 @@ class Settings(BaseModel):
     @classmethod
     def _refuse_true_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         field = cls.model_fields[info.field_name or ""]
-        if isinstance(value, bool) and field.annotation is not bool:
+        if isinstance(value, bool) and bool not in alternatives(field.annotation):
             raise PydanticCustomError("switch", "true or false")  # pydantic would read true as the number 1
         if isinstance(value, str) and ("\0" in value or not is_unicode(value)):
             raise ValueError(f"expected text without zero bytes and in UTF-8, found {value[:40]!r}")

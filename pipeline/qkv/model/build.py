@@ -8,7 +8,7 @@ from ..attention.by_name import describe_layer
 from ..attention.mechanisms import MECHANISM_CLASSES
 from ..attention.scores import SCORE_CLASSES
 from ..config.attention import AttentionSettings
-from ..config.choices.model import MECHANISM_INFO, PARTS_MISSING
+from ..config.choices.model import MECHANISM_INFO, PARTS_MISSING, TAKES_SEGMENTS
 from ..config.model import (
     ArchitectureSettings,
     BlocksSettings,
@@ -19,7 +19,7 @@ from ..config.model import (
 )
 from ..config.run import add_model_settings
 from .decoder_only import DecoderOnly
-from .interface import TranslationModel
+from .interface import TranslationModel, has_segments
 from .recurrent import Recurrent
 from .transformer import Transformer
 
@@ -90,6 +90,7 @@ def add_architecture(
     if unknown := set(settings.model_fields) - arguments - {"architecture", "attention"}:
         raise ValueError(f"{model.__name__}: expected the setting {min(unknown)} as an argument of the constructor")
     MODELS[add_model_settings(name, meaning, settings)] = model
+    TAKES_SEGMENTS[name] = has_segments(model)
     PARTS_MISSING[name] = PARTS_MISSING.get(bases[0].model_fields["architecture"].default, ())
 
 

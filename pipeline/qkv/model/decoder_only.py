@@ -13,14 +13,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from ..attention.masks import causal_mask, padding_mask
+from ..attention.masks import causal_mask, padding_mask, segment_mask, segment_offsets
 from ..attention.multi_head import AttentionLayer
 from ..config.choices.model import Norm, PositionPlace, Positions, TiedEmbeddings
 from ..layers.constructor_config import build_once
 from ..layers.keras_layers import LayerNormalization, check_sizes, dynamic_shape
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, check_length, make_embeddings
-from .interface import DecoderOutput, Memory, TranslationModel, rows_for_each
+from .interface import DecoderOutput, Memory, TranslationModel, check_segments, rows_for_each
 from .transformer import BlockSpec, EncoderBlock
 
 
@@ -113,36 +113,52 @@ class DecoderOnly(TranslationModel):
             build_once(layer, states)
         self.build_added_layers()
 
-    def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
-        mask = padding_mask(source_ids)
+    def encode(self, source_ids: Any, training: bool | None = None, segments: Any = None) -> Memory:
+        mask = token_mask = padding_mask(source_ids)
         length = dynamic_shape(source_ids)[1]
-        self._check_length("source_ids", length)
-        x = self.positions(self.source_embedding(source_ids), training=training)
+        offset, token_positions = 0, ops.arange(length, dtype="int32")
+        if segments is None:
+            self._check_length("source_ids", length)
+        else:
+            token_mask, offset = segment_mask(segments, segments), segment_offsets(segments)
+            token_positions += offset
+        x = self.positions(self.source_embedding(source_ids), offset=offset, training=training)
         x = tap(self, "encoder.embedding", x)
-        positions = self.positions.on_queries_and_keys(length)
-        distances = self.positions.distances(self.blocks[0].self_attention, ops.arange(length, dtype="int32"))
-        causal_padding_mask = ops.logical_and(mask, causal_mask(length, length))
+        positions = self.positions.on_queries_and_keys(length, offset)
+        distances = self.positions.distances(self.blocks[0].self_attention, token_positions)
+        causal_token_mask = ops.logical_and(token_mask, causal_mask(length, length))
         weights, prepared = [], []
         for block in self.blocks:
             x, block_weights, keys_values = block(
-                x, causal_padding_mask, positions=positions, distances=distances, training=training
+                x, causal_token_mask, positions=positions, distances=distances, training=training
             )
             weights.append(block_weights)
             prepared.append(keys_values)
-        return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared))
+        segments = () if segments is None else segments
+        return Memory(self._normalized(x), mask, tuple(weights), tuple(prepared), segments)
 
     def start_cache(self, memory: Memory) -> tuple[Any, ...]:
         """Returns the keys and values of the source. `decode` appends the keys and values of the target to them."""
         return memory.prepared
 
-    def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
+    def decode(
+        self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None, segments: Any = None
+    ) -> DecoderOutput:
+        check_segments(memory, segments)
         batch, length = dynamic_shape(target_ids)
         source_mask = rows_for_each(memory.mask, batch)
         source_length = dynamic_shape(source_mask)[-1]
         position = 0 if cache is None else dynamic_shape(cache[0][0])[2] - source_length
         target_length = position + length
-        self._check_length("target_ids", target_length)
         target_mask = causal_mask(length, target_length, position)
+        source_positions, start = ops.arange(source_length, dtype="int32"), position
+        if segments is None:
+            self._check_length("target_ids", target_length)
+        else:
+            source_mask = segment_mask(segments, memory.segments)
+            target_mask = ops.logical_and(target_mask, segment_mask(segments, segments))
+            source_positions += segment_offsets(memory.segments)
+            start = segment_offsets(segments)
         mask = ops.concatenate(
             [
                 ops.broadcast_to(source_mask, (batch, 1, length, source_length)),
@@ -151,12 +167,12 @@ class DecoderOnly(TranslationModel):
             axis=-1,
         )
         # The positions of a target continue from the last token of its source, without the padding between them.
-        offset = position + ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True)
+        offset = start + ops.sum(ops.cast(source_mask[:, 0], "int32"), axis=-1)
         x = self.positions(self.target_embedding(target_ids), offset=offset, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length, offset)
         target_positions = ops.arange(target_length, dtype="int32") + offset - position
-        source_positions = ops.broadcast_to(ops.arange(source_length, dtype="int32"), (batch, source_length))
+        source_positions = ops.broadcast_to(source_positions, (batch, source_length))
         key_positions = ops.concatenate([source_positions, target_positions], 1)
         query_positions = target_positions[:, position:]
         distances = self.positions.distances(self.blocks[0].self_attention, query_positions, key_positions)

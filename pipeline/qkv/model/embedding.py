@@ -202,7 +202,7 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
     Call arguments:
         x: `(B, T, D)`.
         offset: the position of the first row: a number for all sentences, or int `(B, 1)`. A cached decoding step at
-            position t passes t.
+            position t passes t. Packed rows have an offset for each row, `(B, T)`, see `attention.masks`.
         training: whether dropout is applied.
 
     Returns:
@@ -251,10 +251,10 @@ class PositionalEmbedding(ConstructorConfig, ReplaceableLayers, keras.Layer):
 
         Args:
             length: T.
-            offset: the position of the first vector, an int or int `(B, 1)`.
+            offset: the position of the first vector, an int or int `(B, 1)`; or int `(B, T)`, see the class.
 
         Returns:
-            `(T, D)`, or `(B, T, D)` for an offset `(B, 1)`; None unless `site` is "queries_and_keys".
+            `(T, D)`, or `(B, T, D)` for an offset with two axes; None unless `site` is "queries_and_keys".
 
         Raises:
             ValueError: see the class.

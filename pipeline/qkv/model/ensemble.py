@@ -45,7 +45,7 @@ class Ensemble(TranslationModel):
 
     def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
         memories = [member.encode(source_ids, training=training) for member in self.members]
-        states, masks, _, prepared = zip(*memories, strict=True)
+        states, masks, _, prepared, _ = zip(*memories, strict=True)
         return Memory(states, masks[0], (), prepared)
 
     def start_cache(self, memory: Memory) -> tuple[Any, ...]:

@@ -3,8 +3,12 @@
 - `encode(source_ids, training) -> Memory`
 - `decode(target_ids, memory, cache, training) -> DecoderOutput`
 - `start_cache(memory) -> cache`, for `decode` step by step
+- `encode_and_decode(source_ids, target_ids) = encode(source_ids), decode(target_ids, encode(source_ids))`
 - `call(source_ids, target_ids) = decode(target_ids, encode(source_ids)).logits`
 - `attention_layers()` and `layer_names(side)`: the layers whose values hooks can read and replace
+
+A packed row holds several sentence pairs, one after the other. Its segments tell the pairs apart, see
+`attention.masks`. Models that `takes_segments` can be trained on packed rows; nothing else reads them.
 
 If an architecture lacks an attention, such as self-attention in a recurrent model, its weights are an empty tuple.
 
@@ -34,12 +38,14 @@ class Memory(NamedTuple):
     - mask: bool `(B, 1, 1, S)`, True at tokens and False at padding.
     - self_attention: the encoder's weights, a tuple with float32 `(B, H, S, S)` for each layer.
     - prepared: data for `decode` that do not depend on the target, such as keys. Only the architecture reads them.
+    - segments: the source segments of packed rows, int32 `(B, S)`; an empty tuple if each row has one sentence.
     """
 
     states: Any
     mask: Any
     self_attention: tuple
     prepared: Any = ()
+    segments: Any = ()  # not None, which a graph cannot loop over
 
 
 class DecoderOutput(NamedTuple):
@@ -108,10 +114,14 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         **kwargs: the arguments of `keras.Model`.
 
     Call arguments:
-        source_ids: whole numbers of any type, `(B, S)`, 0 for padding. For Keras' `fit` and `predict`, it may be a pair
-            `(source_ids, target_ids)`, or a dict with the keys "source_ids" and "target_ids".
-        target_ids: whole numbers of any type, `(B, T)`, starting with BOS; None if `source_ids` holds both.
+        source_ids: whole numbers of any type, `(B, S)`, 0 for padding. For Keras' `fit` and `predict`, it may hold all
+            inputs: a pair `(source_ids, target_ids)`, a tuple of four with the segments of both sides, or a dict with
+            the names of the arguments as keys.
+        target_ids: whole numbers of any type, `(B, T)`, starting with BOS; None if `source_ids` holds all inputs.
         training: whether dropout is applied.
+        source_segments, target_segments: int `(B, S)` and `(B, T)`, the number of the pair in its row that each token
+            belongs to, from 1, and 0 for padding; None if each row has one pair. No token attends to another pair, and
+            positions restart with each pair. The model must have `takes_segments`.
 
     Returns:
         Logits, float32 `(B, T, V)`; row t predicts the token after `target_ids[:, t]`.
@@ -122,6 +132,10 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         source_loss: the weight of the training loss on source tokens, at least 0. If it is not 0, `Memory.states`
             predict the source tokens.
         max_positions: the maximum number of tokens of a source or a target; None if there is no limit.
+
+    Raises:
+        ValueError: in a call, there are segments and the model does not have `takes_segments`; or only one side has
+            segments.
     """
 
     output_embedding: Any
@@ -155,6 +169,55 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             training: whether dropout is applied.
         """
         raise NotImplementedError
+
+    def encode_and_decode(
+        self,
+        source_ids: Any,
+        target_ids: Any,
+        training: bool | None = None,
+        source_segments: Any = None,
+        target_segments: Any = None,
+    ) -> tuple[Memory, DecoderOutput]:
+        """Encodes the source and predicts the token after each target token: a teacher-forced pass.
+
+        Args: as the call arguments of the class.
+
+        Returns:
+            The results of `encode` and `decode`.
+
+        Raises:
+            ValueError: see the class.
+        """
+        if source_segments is None and target_segments is None:
+            memory = self.encode(source_ids, training=training)
+            return memory, self.decode(target_ids, memory, training=training)
+        if not self.takes_segments:
+            names = sorted({type(mechanism).__name__ for mechanism in self._without_segments()})
+            reason = f", because of {', '.join(names)}" if names else ""
+            raise ValueError(
+                f"{type(self).__name__}: the model cannot read rows of several sentence pairs{reason}; leave out the "
+                "segments, with one pair in each row (batches.packed false)"
+            )
+        encode: Any = self.encode  # an architecture that does not take segments has no argument of this name
+        decode: Any = self.decode
+        memory = encode(source_ids, training=training, segments=source_segments)
+        return memory, decode(target_ids, memory, training=training, segments=target_segments)
+
+    @property
+    def takes_segments(self) -> bool:
+        """True if the model can be trained on packed rows, whose sentence pairs are told apart by segments.
+
+        Then `encode` has the argument `segments`, the source segments, and `decode` the target segments, and every
+        attention can hide the other pairs of a row, see `Mechanism.takes_segments`. An architecture without these
+        arguments reads one pair in each row. A subclass of an architecture that has them, and that computes across
+        positions in another way than by attention, sets `takes_segments = False`.
+        """
+        return has_segments(type(self)) and not self._without_segments()
+
+    def _without_segments(self) -> list[Any]:
+        """Returns the mechanisms of the attention layers that cannot hide the other pairs of a row."""
+        mechanisms = [layer.mechanism for layers in self.attention_layers().values() for layer in layers]
+        return [mechanism for mechanism in mechanisms if not mechanism.takes_segments]
 
     def build_embeddings(self) -> None:
         """Builds the embeddings of source, target and output. A shared embedding is built once."""
@@ -233,9 +296,16 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
         """
         return {}
 
-    def call(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
-        source_ids, target_ids = _sides(source_ids, target_ids)
-        return self.decode(target_ids, self.encode(source_ids, training=training), training=training).logits
+    def call(
+        self,
+        source_ids: Any,
+        target_ids: Any = None,
+        training: bool | None = None,
+        source_segments: Any = None,
+        target_segments: Any = None,
+    ) -> Any:
+        source_ids, target_ids, *segments = _inputs(source_ids, target_ids, source_segments, target_segments)
+        return self.encode_and_decode(source_ids, target_ids, training, *segments)[1].logits
 
     def generate(
         self,
@@ -292,19 +362,22 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             self._search_graphs = make()
         return self._search_graphs
 
-    def compute_output_spec(self, source_ids: Any, target_ids: Any = None, training: bool | None = None) -> Any:
-        _, target_ids = _sides(source_ids, target_ids)
+    def compute_output_spec(self, source_ids: Any, target_ids: Any = None, **others: Any) -> Any:
+        target_ids = _inputs(source_ids, target_ids)[1]
         return keras.KerasTensor((*target_ids.shape, self.output_embedding.vocabulary_size), "float32")
 
-    def compute_output_shape(self, source_ids_shape: Any, target_ids_shape: Any = None) -> tuple[int | None, ...]:
+    def compute_output_shape(
+        self, source_ids_shape: Any, target_ids_shape: Any = None, **others: Any
+    ) -> tuple[int | None, ...]:
         """Returns the shape of the logits, `(B, T, V)`, for the shapes of the call arguments.
 
         Args:
-            source_ids_shape: `(B, S)`, with None for an unknown length. It may be a pair of the shapes of source and
-                target, or a dict with the keys "source_ids" and "target_ids".
-            target_ids_shape: `(B, T)`; None if `source_ids_shape` holds both.
+            source_ids_shape: `(B, S)`, with None for an unknown length. It may hold the shapes of all inputs, as a
+                tuple or a dict, see the class.
+            target_ids_shape: `(B, T)`; None if `source_ids_shape` holds all shapes.
+            **others: the shapes of the segments, which do not matter.
         """
-        _, target_shape = _sides(source_ids_shape, target_ids_shape)
+        target_shape = _inputs(source_ids_shape, target_ids_shape)[1]
         return (*target_shape, self.output_embedding.vocabulary_size)
 
     @functools.wraps(keras.Model.fit)
@@ -387,11 +460,34 @@ class NamedLogits(keras.Model):
         return outputs if keras.tree.is_nested(outputs) else {"logits": outputs}
 
 
-def _sides(source_ids: Any, target_ids: Any) -> tuple[Any, Any]:
-    """Returns `(source_ids, target_ids)` from the call arguments of a `TranslationModel`."""
+def _inputs(source_ids: Any, target_ids: Any, source_segments: Any = None, target_segments: Any = None) -> Any:
+    """Returns `(source_ids, target_ids, source_segments, target_segments)` from the call arguments of a model.
+
+    Both segments are None if there are none.
+    """
     if isinstance(source_ids, Mapping):
-        return source_ids["source_ids"], source_ids["target_ids"]
-    return source_ids if target_ids is None else (source_ids, target_ids)
+        segments = source_ids.get("source_segments"), source_ids.get("target_segments")
+        return source_ids["source_ids"], source_ids["target_ids"], *segments
+    if target_ids is not None:
+        return source_ids, target_ids, source_segments, target_segments
+    return tuple(source_ids) if len(source_ids) == 4 else (*source_ids, None, None)
+
+
+def has_segments(model: type[TranslationModel]) -> bool:
+    """Returns True if an architecture's `encode` and `decode` have the argument `segments`, for packed rows.
+
+    False if the class sets `takes_segments = False`.
+    """
+    methods = model.encode, model.decode
+    has_arguments = all("segments" in inspect.signature(method).parameters for method in methods)
+    return has_arguments and model.takes_segments is not False
+
+
+def check_segments(memory: Memory, target_segments: Any) -> None:
+    """Raises a `ValueError` if only one of the source, in the memory, and the target has segments."""
+    if isinstance(memory.segments, tuple) != (target_segments is None):
+        sides = "target" if target_segments is not None else "source"
+        raise ValueError(f"segments: expected segments of both source and target, or of neither; found the {sides}'s")
 
 
 def check_class_weight(class_weight: Any) -> None:

@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from ..attention.cross_attention import CrossAttention
-from ..attention.masks import causal_mask, join_masks, padding_mask
+from ..attention.masks import causal_mask, join_masks, padding_mask, segment_mask, segment_offsets
 from ..attention.multi_head import AttentionLayer
 from ..attention.relative_positions import NO_DISTANCES, Distances
 from ..attention.self_attention import SelfAttention
@@ -22,7 +22,7 @@ from ..layers.keras_layers import Dense, Dropout, FloatOnly, LayerNormalization,
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap
 from .embedding import PositionalEmbedding, make_embeddings
-from .interface import DecoderOutput, Memory, TranslationModel
+from .interface import DecoderOutput, Memory, TranslationModel, check_segments
 
 __all__ = ["BlockSpec", "DecoderBlock", "EncoderBlock", "FeedForward", "FinalNorms", "Residual", "Transformer"]
 
@@ -187,23 +187,25 @@ class Transformer(TranslationModel):
             build_once(block, states, states)
         self.build_added_layers()
 
-    def encode(self, source_ids: Any, training: bool | None = None) -> Memory:
-        mask = padding_mask(source_ids)
-        x = self.source_positions(self.source_embedding(source_ids), training=training)
-        x = tap(self, "encoder.embedding", x)
+    def encode(self, source_ids: Any, training: bool | None = None, segments: Any = None) -> Memory:
+        mask = self_mask = padding_mask(source_ids)
         length = dynamic_shape(source_ids)[1]
-        positions = self.source_positions.on_queries_and_keys(length)
-        distances = self.source_positions.distances(
-            self.encoder_blocks[0].self_attention, ops.arange(length, dtype="int32")
-        )
+        offset, token_positions = 0, ops.arange(length, dtype="int32")
+        if segments is not None:
+            self_mask, offset = segment_mask(segments, segments), segment_offsets(segments)
+            token_positions += offset
+        x = self.source_positions(self.source_embedding(source_ids), offset=offset, training=training)
+        x = tap(self, "encoder.embedding", x)
+        positions = self.source_positions.on_queries_and_keys(length, offset)
+        distances = self.source_positions.distances(self.encoder_blocks[0].self_attention, token_positions)
         weights = []
         for block in self.encoder_blocks:
-            x, layer_weights, _ = block(x, mask, positions=positions, distances=distances, training=training)
+            x, layer_weights, _ = block(x, self_mask, positions=positions, distances=distances, training=training)
             weights.append(layer_weights)
         if self.final_norms:
             x = self.final_norms.encoder(x)
         prepared = tuple(block.project_memory(x, positions) for block in self.decoder_blocks)
-        return Memory(x, mask, tuple(weights), prepared)
+        return Memory(x, mask, tuple(weights), prepared, () if segments is None else segments)
 
     def value_norms(self, memory: Memory) -> tuple[Any, ...]:
         return tuple(block.cross_attention.value_norms(memory.states) for block in self.decoder_blocks)
@@ -211,16 +213,24 @@ class Transformer(TranslationModel):
     def start_cache(self, memory: Memory) -> tuple[Any, ...]:
         return tuple(block.start_cache(dynamic_shape(memory.states)[0]) for block in self.decoder_blocks)
 
-    def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
-        position = 0 if cache is None else dynamic_shape(cache[0][0])[2]
+    def decode(
+        self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None, segments: Any = None
+    ) -> DecoderOutput:
+        check_segments(memory, segments)
+        position = offset = 0 if cache is None else dynamic_shape(cache[0][0])[2]
         length = dynamic_shape(target_ids)[1]
-        self_mask = causal_mask(length, position + length, position)
-        x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
-        x = tap(self, "decoder.embedding", x)
-        positions = self.target_positions.on_queries_and_keys(length, position)
+        self_mask, cross_mask = causal_mask(length, position + length, position), memory.mask
         key_positions = ops.arange(position + length, dtype="int32")
+        if segments is not None:
+            self_mask = ops.logical_and(self_mask, segment_mask(segments, segments))
+            cross_mask = segment_mask(segments, memory.segments)
+            offset = segment_offsets(segments)
+            key_positions += offset
+        x = self.target_positions(self.target_embedding(target_ids), offset=offset, training=training)
+        x = tap(self, "decoder.embedding", x)
+        positions = self.target_positions.on_queries_and_keys(length, offset)
         distances = self.target_positions.distances(
-            self.decoder_blocks[0].self_attention, key_positions[position:], key_positions
+            self.decoder_blocks[0].self_attention, key_positions[..., position:], key_positions
         )
         self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):
@@ -229,7 +239,7 @@ class Transformer(TranslationModel):
                 memory.states,
                 projected=memory.prepared[i],
                 self_mask=self_mask,
-                cross_mask=memory.mask,
+                cross_mask=cross_mask,
                 before=None if cache is None else cache[i],
                 positions=positions,
                 distances=distances,
@@ -577,7 +587,7 @@ class DecoderBlock(TransformerBlock):
         cross_mask: bool, broadcastable to `(B, H, T, S)`, or None.
         before: (keys, values) of the L positions before x, each `(B * N, key_value_heads, L, K or V)`; None for a whole
             target, with L = 0. If given, x may have N rows for each row of the memory, `(B * N, T, D)`.
-        positions: `(T, D)`, added to the queries and to the keys of the self-attention, or None.
+        positions: `(T, D)` or `(B, T, D)`, added to the queries and to the keys of the self-attention, or None.
         distances: the `Distances` of the self-attention; its bias covers all keys.
         x_mask: bool `(B, T)`; if not given, the mask that Keras keeps with x. If `before` is None, a position may
             attend only to positions that this mask and `self_mask` allow.
@@ -639,7 +649,7 @@ class DecoderBlock(TransformerBlock):
 
         Args:
             memory: `(B, S, D)`.
-            memory_positions: `(S, D)`, added for the keys, or None.
+            memory_positions: `(S, D)` or `(B, S, D)`, added for the keys, or None.
 
         Returns:
             (keys, values), each `(B, key_value_heads, S, K or V)`.

@@ -194,17 +194,15 @@ def _try_training(
         ancestor.load(model)
         yield CheckupLine("weights", f"of {ancestor}")
     without_xla = config.training.model_copy(update={"xla": False})  # otherwise compiling would be timed too
-    timed_config = config.model_copy(update={"training": without_xla})
+    is_packed = config.batches.is_packed(config.training.xla is True)
+    same_batches = config.batches.model_copy(update={"packed": is_packed})
+    timed_config = config.model_copy(update={"training": without_xla, "batches": same_batches})
     batches, step = build_batches_and_step(timed_config, text, model, optimizer, strategy, Progress())
     plan = batches.plan(0)
     padding = f"{plan.count:,} an epoch, {100 * plan.padding_share:.1f} % padding"
     yield CheckupLine("batches", padding, fine=plan.padding_share < 0.3)
     started = time.monotonic()
-    source, target = text.segmentations[0].sides
-    positions = [
-        len(rows) * (source.lengths[rows].max() + target.lengths[rows].max()) for rows in plan.window(0).batches
-    ]
-    largest = int(np.argmax(positions))
+    largest = int(np.argmax(plan.window(0).positions))
     metrics = step(next(batches.epoch(0, largest)))
     loss = float(metrics.loss) / float(metrics.tokens)
     chance = math.log(vocabulary)

@@ -16,7 +16,7 @@ from ..config.run import load_started_run
 from ..errors import InputError
 from ..files.paths import as_path
 from ..files.run_directory import RunDirectory
-from ..text.batch import Batch
+from ..text.batch import Batch, make_batch
 from ..text.batch_plan import batches_by_length
 from ..text.corpora.formats import read_parallel_files
 from ..text.corpora.pairs_in_memory import spool_pairs
@@ -116,6 +116,10 @@ class KerasBatches(keras.utils.PyDataset):
 
     The arrays are int32 `(B, S)`, `(B, T)` and `(B, T)`: B sentences, S source positions, T target positions.
 
+    If `batches.packed` is true, training batches are `((source, target_input, source_segments, target_segments),
+    target_output)`, with B rows of several sentence pairs each, and all have the same shape. Validation batches are
+    never packed.
+
     The training batches of each epoch have another order, as in `train.py`. Pass `shuffle=False` to `fit`; otherwise it
     shuffles the batches again.
 
@@ -175,7 +179,7 @@ class KerasBatches(keras.utils.PyDataset):
     def __repr__(self) -> str:
         """Returns the split, and the sizes of the epoch. Tokens are source and target tokens with EOS, not padding."""
         split = "train" if self._shuffles else "validation"
-        sentences = sum(map(len, self._rows))
+        sentences = sum(int((rows >= 0).sum()) for rows in self._rows)  # packed rows are filled up with -1
         sizes = f"{self._count:,} batches, {sentences:,} sentences, {self._tokens:,} tokens an epoch"
         return f"<KerasBatches {split}: {sizes}>"
 
@@ -206,9 +210,11 @@ class KerasBatches(keras.utils.PyDataset):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, index: int) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    def __getitem__(self, index: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
         batch = self._batch(index)
         self._read_last |= index == self._count - 1
+        if batch.source_segments is not None and batch.target_segments is not None:
+            return (batch.source, batch.target_input, batch.source_segments, batch.target_segments), batch.target_output
         if not self._reading and index == 1:
             # Keras reads two batches before it fits. If they have the same length, it assumes this length for all.
             arrays = []
@@ -224,8 +230,12 @@ class KerasBatches(keras.utils.PyDataset):
         Args:
             index: the index of the batch, from 0. After the last batch of the epoch the first one follows.
         """
-        batch = self._training_batches.make(self._pairs, self._rows[index % len(self._rows)])
-        return batch.map(lambda ids: np.pad(ids, ((0, -len(ids) % self._replicas), (0, 0))))
+        rows = self._rows[index % len(self._rows)]
+        if self._shuffles:
+            batch = self._training_batches.make(self._pairs, rows)
+        else:
+            batch = make_batch(self._pairs, rows, self._training_batches.length_multiple)
+        return batch.map(lambda array: np.pad(array, ((0, -len(array) % self._replicas), *[(0, 0)] * (array.ndim - 1))))
 
     def on_epoch_begin(self) -> None:
         self._reading = True

@@ -8,6 +8,7 @@ The modules, in reading order:
 - `training_text`: the prepared text, as training loads it from the run
 - `text_reader`: the reader of text that users write, from lines to ids
 - `batch_plan`: the sentences of each batch of an epoch
+- `packing`: the same for batches whose rows have several pairs each
 - `batch`: batches as padded arrays
 
 Subpackages:

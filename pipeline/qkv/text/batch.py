@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .batch_plan import round_up, sentences_of
+from .batch_plan import round_up
 from .tokens.encoding import EncodedPairs
 from .tokens.special_tokens import BOS, EOS, PAD
 
@@ -112,28 +112,65 @@ def make_batch(
     return Batch(source, target_input, target, links)
 
 
-def pad_batch(batch: Batch, lengths: Sequence[int], batch_tokens: int, replicas: int = 1) -> Batch:
-    """Pads a batch, or a replica's part of it, to one of a few shapes. PAD fills the new positions and rows.
+def make_packed_batch(
+    pairs: EncodedPairs, rows: np.ndarray, shape: tuple[int, int, int], replica: int = 0, replicas: int = 1
+) -> Batch:
+    """Makes a batch whose rows have several pairs, or the part of it that one of several replicas computes.
 
-    Both sides get the smallest of `lengths` that is long enough. The number of rows becomes that of a full batch of
-    this length, see `text.batch_plan.sentences_of`, divided by `replicas` and rounded up.
+    The pairs of a row follow one another without padding between them. Each source ends in EOS, each target input
+    starts with BOS, and each target output ends in EOS. The part is every `replicas`-th row from number `replica` on.
 
     Args:
-        batch: the batch, with no more rows than that.
-        lengths: the lengths that both sides are padded to, ascending. No side may be longer than the last one.
-        batch_tokens: the maximum number of positions of either side of a whole batch.
-        replicas: the number of replicas among which the rows of a whole batch are divided.
+        pairs: all pairs.
+        rows: for each row of the whole batch the numbers of its pairs, filled up with -1, int
+            `(rows, most pairs of a row)`; see `text.packing.plan_packed_batches`.
+        shape: the number of rows, the source length and the target length of the batch that is returned. Rows of
+            padding fill it up.
+        replica: the number of the replica, from 0.
+        replicas: the number of replicas.
     """
-    widest = max(batch.source.shape[1], batch.target_output.shape[1])
-    length = next(length for length in lengths if length >= widest)
-    rows = -(-sentences_of(batch_tokens, length) // replicas)
+    row_count, *widths = shape
+    rows = rows[replica::replicas]
+    row_of_pair, number_in_row = np.nonzero(rows >= 0)
+    numbers = rows[row_of_pair, number_in_row]
+    sides = []
+    offsets = []  # of each pair in its row
+    for side, width in zip(pairs.sides, widths, strict=True):
+        lengths = side.lengths_of(numbers) + 1
+        ends = np.cumsum(lengths)
+        row_lengths = np.bincount(row_of_pair, lengths, row_count).astype(np.int64)
+        is_used = np.arange(width) < row_lengths[:, None]
+        is_id = np.ones(int(lengths.sum()), bool)
+        is_id[ends - 1] = False
+        ids = np.full(len(is_id), EOS, np.int32)
+        ids[is_id] = side.join(numbers)
+        sides.append((is_used, ids, ends - lengths, np.repeat((number_in_row + 1).astype(np.int32), lengths)))
+        offsets.append(ends - lengths - (np.cumsum(row_lengths) - row_lengths)[row_of_pair])
 
-    def pad_array(array: np.ndarray) -> np.ndarray:
-        padded_shape = (rows, length, length)[: array.ndim]
-        padding = [(0, padded - size) for padded, size in zip(padded_shape, array.shape, strict=True)]
-        return np.pad(array, padding, constant_values=PAD)
+    def fill(is_used: np.ndarray, values: np.ndarray) -> np.ndarray:
+        filled = np.zeros(is_used.shape, np.int32)
+        filled[is_used] = values
+        return filled
 
-    return batch.map(pad_array)
+    (is_source, source, _, source_segments), (is_target, target, starts, target_segments) = sides
+    target_input = np.empty_like(target)
+    target_input[1:] = target[:-1]
+    target_input[starts] = BOS
+    links = None
+    if pairs.links is not None:
+        links = np.zeros((row_count, widths[1], widths[0]), bool)
+        linked_source, linked_target = pairs.links.join(numbers).reshape(-1, 2).T
+        pair_of_link = np.repeat(np.arange(len(numbers)), pairs.links.lengths_of(numbers) // 2)
+        source_offsets, target_offsets = (offset[pair_of_link] for offset in offsets)
+        links[row_of_pair[pair_of_link], linked_target + target_offsets, linked_source + source_offsets] = True
+    return Batch(
+        fill(is_source, source),
+        fill(is_target, target_input),
+        fill(is_target, target),
+        links,
+        fill(is_source, source_segments),
+        fill(is_target, target_segments),
+    )
 
 
 def link_matrices(links: Sequence[np.ndarray], target_length: int, source_length: int) -> np.ndarray:

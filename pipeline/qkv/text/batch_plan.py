@@ -1,8 +1,5 @@
 """The sentences of each batch of an epoch, a pure function of seed and epoch. They are planned in windows of sentences.
 
-If the training step is compiled, each shape of a batch costs seconds. Batches are then padded to one of some twenty
-lengths, and to the full number of sentences.
-
 Letters: B sentences of a batch, S source length with EOS, T target length with BOS or EOS.
 """
 
@@ -17,8 +14,6 @@ from .corpora.mixture import Mixture, count_blocks, rows_of_blocks
 from .tokens.encoding import EncodedPairs
 
 FORCED_BATCH_TOKENS = 1536  # in batches of teacher-forced passes; larger batches pad more and were not faster
-SHORTEST = 8  # the shortest of the lengths that batches are padded to
-STEP = 1.12  # the ratio of one of these lengths to the one before it
 WINDOW_PAIRS = 1 << 20  # are planned together: a corpus of up to this many pairs is one window, sorted as a whole
 
 
@@ -27,19 +22,20 @@ class BatchPlan:
     """The sentences of each batch, and the size of the batches.
 
     Args:
-        batches: for each batch the numbers of its sentences, int `(B,)`.
+        batches: for each batch the numbers of its sentences, int `(B,)`; for packed batches see
+            `text.packing.plan_packed_batches`.
         tokens: the number of tokens in all batches, source and target, with EOS.
-        positions: the number of positions in all batches, source and target: tokens and padding.
+        positions: for each batch the number of positions of source and target: tokens and padding.
     """
 
     batches: list[np.ndarray]
     tokens: int
-    positions: int
+    positions: list[int]
 
     @property
     def padding_share(self) -> float:
         """The share of padding among all positions, from 0 to 1."""
-        return 1 - self.tokens / self.positions if self.positions else 0.0
+        return 1 - self.tokens / sum(self.positions) if self.positions else 0.0
 
 
 class EpochPlan:
@@ -51,9 +47,8 @@ class EpochPlan:
 
     Args:
         pairs: the encoded pairs.
-        batch_tokens: see `plan_batches`.
-        length_multiple: see `plan_batches`.
-        lengths: see `plan_batches`.
+        plan: `plan_batches` or `text.packing.plan_packed_batches`, with the settings of batches; it takes the lengths
+            of sources and targets and the argument `seeds`.
         seed: the seed of the order.
         epoch: the number of the pass over the data, from 0. Each epoch has another order.
         mixture: chooses the pairs of the epoch; None takes every pair once.
@@ -67,16 +62,14 @@ class EpochPlan:
     def __init__(
         self,
         pairs: EncodedPairs,
+        plan: Callable[..., BatchPlan],
         *,
-        batch_tokens: int,
-        length_multiple: int,
         seed: int,
         epoch: int,
         mixture: Mixture | None = None,
-        lengths: Sequence[int] | None = None,
     ) -> None:
         self._pairs = pairs
-        self._plan = partial(plan_batches, batch_tokens=batch_tokens, length_multiple=length_multiple, lengths=lengths)
+        self._plan = plan
         self._seeds = seed, epoch
         self._windows: Sequence[Callable[[], np.ndarray]]
         if mixture is not None:
@@ -87,10 +80,11 @@ class EpochPlan:
             self._windows = [partial(rows_of_blocks, blocks, len(pairs.source)) for blocks in windows_of_blocks]
         self._planned: tuple[int, BatchPlan] | None = None
         plans = map(self.window, range(len(self._windows)))
-        totals = np.array([(len(plan.batches), plan.tokens, plan.positions) for plan in plans], np.int64).reshape(-1, 3)
-        self._ends = np.cumsum(totals[:, 0]).tolist()
-        self.count, self.tokens, positions = totals.sum(axis=0).tolist()
-        self.padding_share = BatchPlan([], self.tokens, positions).padding_share
+        totals = [(len(plan.batches), plan.tokens, sum(plan.positions)) for plan in plans]
+        counts, tokens, positions = np.array(totals, np.int64).reshape(-1, 3).T
+        self._ends = np.cumsum(counts).tolist()
+        self.count, self.tokens = int(counts.sum()), int(tokens.sum())
+        self.padding_share = BatchPlan([], self.tokens, positions.tolist()).padding_share
 
     def window(self, number: int) -> BatchPlan:
         """Returns the plan of the window with this number, from 0. The latest plan is cached."""
@@ -98,6 +92,7 @@ class EpochPlan:
             rows = self._windows[number]()
             seeds = (*self._seeds, number) if number else self._seeds
             plan = self._plan(*(side.lengths_of(rows) for side in self._pairs.sides), seeds=seeds)
+            rows = np.append(rows, -1)  # in packed batches, -1 stays -1
             self._planned = number, replace(plan, batches=[rows[batch] for batch in plan.batches])
         return self._planned[1]
 
@@ -124,7 +119,6 @@ def plan_batches(
     seeds: Sequence[int],
     batch_tokens: int,
     length_multiple: int = 1,
-    lengths: Sequence[int] | None = None,
 ) -> BatchPlan:
     """Divides sentences into batches of similar lengths, as large as `batch_tokens` allows, and shuffles the batches.
 
@@ -136,51 +130,21 @@ def plan_batches(
         seeds: the seeds of the order: the seed, the epoch from 0 and, unless it is 0, the number of the window.
         batch_tokens: the maximum number of positions, padding included, of either side of a batch. A longer sentence is
             a batch by itself.
-        length_multiple: padded lengths are multiples of this. It is ignored if `lengths` are given.
-        lengths: the lengths that both sides of a batch are padded to, ascending. No sentence with EOS may be longer
-            than the last one. None pads each side to its longest sentence, rounded up.
+        length_multiple: each side is padded to its longest sentence, rounded up to a multiple of this.
     """
     generator = np.random.default_rng(seeds)
     shuffled = generator.permutation(len(source_lengths))
-    source, target = (np.asarray(side, np.int32) + 1 for side in (source_lengths, target_lengths))
-    if lengths is None:
-        source, target = round_up(source, length_multiple), round_up(target, length_multiple)
-        # Source lengths ascend and descend in turn, so that they do not jump when the next target length begins.
-        turn = np.where(target // length_multiple % 2, source, -source)
-        order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
-        batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
-        positions = sum(len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches)
-    else:
-        batches, positions = _cut_coarsely(shuffled, np.maximum(source, target), lengths, batch_tokens)
+    source, target = (
+        round_up(np.asarray(side, np.int32) + 1, length_multiple) for side in (source_lengths, target_lengths)
+    )
+    # Source lengths ascend and descend in turn, so that they do not jump when the next target length begins.
+    turn = np.where(target // length_multiple % 2, source, -source)
+    order = shuffled[np.lexsort((turn[shuffled], target[shuffled]))]
+    batches = _cut_into_batches(order, np.maximum(source, target), batch_tokens)
     tokens = int(np.sum(source_lengths) + np.sum(target_lengths)) + 2 * len(shuffled)
     generator.shuffle(batches)
+    positions = [len(rows) * (int(source[rows].max()) + int(target[rows].max())) for rows in batches]
     return BatchPlan(batches, tokens, positions)
-
-
-def _cut_coarsely(
-    order: np.ndarray, widths: np.ndarray, lengths: Sequence[int], batch_tokens: int
-) -> tuple[list[np.ndarray], int]:
-    """Divides sentences into batches that are padded to one of `lengths`.
-
-    Args:
-        order: the sentence numbers, in the order in which they are put into the batches of their length.
-        widths: the positions of the longer side of each sentence, with EOS, int `(sentences,)`.
-        lengths: see `plan_batches`.
-        batch_tokens: see `plan_batches`.
-
-    Returns:
-        The sentence numbers of each batch, and the number of positions of both sides of all batches.
-    """
-    length_numbers = np.searchsorted(lengths, widths)
-    batches = []
-    positions = 0
-    for number, length in enumerate(lengths):
-        rows = order[length_numbers[order] == number]
-        most = sentences_of(batch_tokens, length)
-        batches_of_length = [rows[first : first + most] for first in range(0, len(rows), most)]
-        batches += batches_of_length
-        positions += 2 * len(batches_of_length) * most * length
-    return batches, positions
 
 
 def batches_by_length(
@@ -223,22 +187,6 @@ def _cut_into_batches(order: np.ndarray, widths: np.ndarray, batch_tokens: int) 
         batches.append(order[first : first + count])
         first += count
     return batches
-
-
-def coarse_lengths(most: int) -> list[int]:
-    """Returns the lengths that batches are padded to if the training step is compiled, ascending to `most`.
-
-    The first one is `SHORTEST` or `most`. Each is about 12 % longer than the one before it.
-    """
-    lengths = [min(SHORTEST, most)]
-    while lengths[-1] < most:
-        lengths.append(min(round(lengths[-1] * STEP), most))  # from SHORTEST on, rounding adds at least 1
-    return lengths
-
-
-def sentences_of(batch_tokens: int, length: int) -> int:
-    """Returns the number of sentences in a full batch that is padded to a length; at least 1."""
-    return max(batch_tokens // length, 1)
 
 
 def round_up(lengths: np.ndarray | int, multiple: int):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ..errors import InputError
 from ..runtime.devices import visible_gpus
-from ..text.batch_plan import round_up
+from ..text.batch import Batch
 from ..text.tokens.special_tokens import EOS
 from . import seeds
 from .batches import TrainingBatches
@@ -81,14 +81,13 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
     if not visible_gpus():
         log.info("batches.batch_tokens auto: %s, since there is no GPU", f"{PROCESSOR_TOKENS:,}")
         return PROCESSOR_TOKENS
-    lengths = [side.lengths.max() for pairs in batches.segmentations for side in pairs.sides]
-    longest = int(round_up(max(lengths) + 1, batches.length_multiple))
-    least = longest * step.replicas
+    lengths = batches.rows.longest_row
+    least = max(lengths) * step.replicas
     with seeds.preserve_generators(step.model):
-        fitting = largest_fitting(_make_trial(step, longest), least, max(limit, least))
+        fitting = largest_fitting(_make_trial(step, *lengths), least, max(limit, least))
     if not fitting:
         raise InputError(
-            f"batches.batch_tokens auto: not even a sentence of {longest} tokens fits into the GPU's memory; lower "
+            f"batches.batch_tokens auto: not even a row of {max(lengths)} tokens fits into the GPU's memory; lower "
             "data.max_source_tokens and data.max_target_tokens, or make the model smaller"
         )
     tokens = max(int(fitting * (1 - RESERVED_SHARE)), 1) if fitting < limit else fitting
@@ -96,23 +95,28 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
     return tokens
 
 
-def _make_trial(step: TrainStep, length: int) -> Callable[[int], bool]:
+def _make_trial(step: TrainStep, source_length: int, target_length: int) -> Callable[[int], bool]:
     """Returns a function that takes a number of tokens, and returns whether the gradients of a batch of that size fit.
 
-    The batch consists of sentences of `length` tokens. Pass the longest length: it needs the most memory.
+    All rows of the batch have the given lengths. Pass the largest lengths: they need the most memory.
     """
+    signature = step.signature.map(lambda spec: tf.TensorSpec((None, *spec.shape[1:]), spec.dtype))
 
     def gradient_norm(*tensors):
-        return step.update(step.signature.replace_arrays(tensors), accumulate=tf.linalg.global_norm)
+        return step.update(signature.replace_arrays(tensors), accumulate=tf.linalg.global_norm)
 
-    graph = step.graph(gradient_norm, step.signature.arrays)
+    graph = step.graph(gradient_norm, signature.arrays)
 
     def fits(tokens: int) -> bool:
-        rows = max(tokens // (length * step.replicas), 1)
-        ids = np.full((rows, length), EOS, np.int32)
-        links = np.zeros((rows, length, length), bool)
+        rows = max(tokens // (max(source_length, target_length) * step.replicas), 1)
+        source, target = (np.full((rows, length), EOS, np.int32) for length in (source_length, target_length))
+        links = np.zeros((rows, target_length, source_length), bool)
+        # Each token is a pair of its own, so that no position of a packed row is too large for the model.
+        segments = (np.cumsum(ids > 0, axis=1, dtype=np.int32) for ids in (source, target))
+        batch = Batch(source, target, target, links, *segments)
+        arrays = (array for array, spec in zip(batch, signature, strict=True) if spec is not None)
         try:
-            norm = graph(*(ids, ids, ids, links)[: len(step.signature.arrays)])
+            norm = graph(*arrays)
             keras.ops.convert_to_numpy(step.strategy.experimental_local_results(norm)[0])
         except tf.errors.ResourceExhaustedError:
             return False

@@ -1,18 +1,114 @@
 """The batches of training, padded and prepared before the updates that need them."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
-from ..text.batch import Batch, make_batch, pad_batch
-from ..text.batch_plan import EpochPlan
+from ..runtime.parallel import read_ahead
+from ..text.batch import Batch, make_batch, make_packed_batch
+from ..text.batch_plan import WINDOW_PAIRS, BatchPlan, EpochPlan, plan_batches, round_up
 from ..text.corpora.mixture import Mixture
+from ..text.packing import SAMPLE_PAIRS, choose_row_lengths, plan_packed_batches
 from ..text.tokens.encoding import EncodedPairs
 
-PREFETCHED = 4  # batches that are made in advance: a batch takes a few milliseconds, an update a hundred times as long
+PREFETCHED = 4  # batches that are made in advance
+ROWS_MARGIN = 0.005  # epochs differ in the number of rows that their pairs fill
+
+
+@dataclass(frozen=True)
+class PaddedRows:
+    """Rows of one pair each. The rows of a batch are padded to its longest sentences.
+
+    Args:
+        batch_tokens, length_multiple: see `text.batch_plan.plan_batches`.
+        longest: the length of the longest sentence with EOS, rounded up.
+    """
+
+    batch_tokens: int
+    length_multiple: int
+    longest: int
+
+    shape = (None, None, None)  # rows, source length and target length are free
+
+    @property
+    def longest_row(self) -> tuple[int, int]:
+        """The largest source length and target length of a row."""
+        return self.longest, self.longest
+
+    def plan(self, source_lengths: np.ndarray, target_lengths: np.ndarray, seeds: Sequence[int]) -> BatchPlan:
+        """Plans the batches of pairs with these lengths; see `text.batch_plan.plan_batches`."""
+        sizes = {"batch_tokens": self.batch_tokens, "length_multiple": self.length_multiple}
+        return plan_batches(source_lengths, target_lengths, seeds=seeds, **sizes)
+
+    def make(self, pairs: EncodedPairs, batch: np.ndarray, replica: int, replicas: int) -> Batch:
+        """Makes a replica's share of a batch of the plan; see `text.batch.make_batch`."""
+        return make_batch(pairs, batch, self.length_multiple, replica, replicas)
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows of several pairs each. All batches have the same shape.
+
+    Args:
+        rows: the number of rows in a replica's share of a batch.
+        longest_row: the source length and the target length of every row.
+        replicas: the number of replicas.
+    """
+
+    rows: int
+    longest_row: tuple[int, int]
+    replicas: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The number of rows in a replica's share of a batch, their source length and their target length."""
+        return self.rows, *self.longest_row
+
+    @classmethod
+    def choose(
+        cls, segmentations: Sequence[EncodedPairs], mixture: Mixture | None, batch_tokens: int, replicas: int
+    ) -> Self:
+        """Chooses the shape of batches from the lengths of the pairs; see `text.packing.choose_row_lengths`.
+
+        Batches have only as many rows as it takes to divide an epoch into the same number of nearly full batches.
+
+        Args:
+            segmentations, mixture: see `TrainingBatches`.
+            batch_tokens: the maximum number of positions of either side of a batch. Each replica has at least one row.
+            replicas: the number of replicas.
+        """
+        source, target = segmentations[0].sides
+        windows = 1 if mixture is None else -(-mixture.pairs // WINDOW_PAIRS)
+        pairs = np.arange(len(source)) if mixture is None else mixture.rows(0, 0, windows)
+        sample = pairs[:: max(-(-len(pairs) // SAMPLE_PAIRS), 1)]
+        longest = [
+            max(int(side.lengths.max(initial=0)) for side in sides)
+            for sides in zip(*(p.sides for p in segmentations), strict=True)
+        ]
+        lengths, sampled_rows = choose_row_lengths(
+            source.lengths_of(sample),
+            target.lengths_of(sample),
+            longest=(longest[0], longest[1]),
+            most=batch_tokens // replicas,
+        )
+        most = max(batch_tokens // (max(lengths) * replicas), 1)
+        needed = (1 + ROWS_MARGIN) * sampled_rows * len(pairs) * windows / max(len(sample), 1) / replicas
+        count = max(math.ceil(needed / most), 1)
+        return cls(max(math.ceil(needed / count), 1), lengths, replicas)
+
+    def plan(self, source_lengths: np.ndarray, target_lengths: np.ndarray, seeds: Sequence[int]) -> BatchPlan:
+        """Plans the batches of pairs with these lengths; see `text.packing.plan_packed_batches`."""
+        shape = self.rows * self.replicas, *self.longest_row
+        return plan_packed_batches(source_lengths, target_lengths, seeds=seeds, shape=shape)
+
+    def make(self, pairs: EncodedPairs, batch: np.ndarray, replica: int, replicas: int) -> Batch:
+        """Makes a replica's share of a batch of the plan; see `text.batch.make_packed_batch`."""
+        return make_packed_batch(pairs, batch, self.shape, replica, replicas)
 
 
 @dataclass(eq=False)
@@ -23,11 +119,14 @@ class TrainingBatches:
         segmentations: the encoded training pairs in one or more segmentations into subwords. The epochs use them in
             turn.
         strategy: the strategy that holds the replicas.
-        batch_tokens, length_multiple, seed: see `text.batch_plan.EpochPlan`.
+        batch_tokens: the maximum number of positions of either side of a batch, padding included.
+        length_multiple: padded lengths are multiples of this; it is ignored if the batches are packed.
+        seed, mixture: see `text.batch_plan.EpochPlan`.
         accumulated: number of batches of an update. The last update of an epoch may have fewer.
-        mixture: see `text.batch_plan.EpochPlan`.
-        lengths: the lengths to which both sides of a batch are padded, so that there are few shapes; see
-            `text.batch_plan.plan_batches`. None pads to multiples of `length_multiple`.
+        packed: if True, rows have several pairs each, and all batches have the same shape.
+
+    Attributes:
+        rows: plans and makes the batches: `PackedRows` or `PaddedRows`.
     """
 
     segmentations: Sequence[EncodedPairs]
@@ -38,11 +137,17 @@ class TrainingBatches:
     seed: int
     accumulated: int = 1
     mixture: Mixture | None = None
-    lengths: Sequence[int] | None = None
+    packed: bool = False
 
     def __post_init__(self) -> None:
-        if self.lengths is not None:
-            self.length_multiple = 1  # or a side may outgrow its length
+        self.rows: PaddedRows | PackedRows
+        if self.packed:
+            replicas = self.strategy.num_replicas_in_sync
+            self.rows = PackedRows.choose(self.segmentations, self.mixture, self.batch_tokens, replicas)
+        else:
+            longest = max(int(side.lengths.max(initial=0)) for pairs in self.segmentations for side in pairs.sides)
+            longest = int(round_up(longest + 1, self.length_multiple))
+            self.rows = PaddedRows(self.batch_tokens, self.length_multiple, longest)
         self._planned: tuple[int, EpochPlan] | None = None
 
     def updates(self, epoch: int) -> int:
@@ -55,9 +160,8 @@ class TrainingBatches:
         The last plan is cached: it is needed several times, and takes seconds for a large corpus.
         """
         if self._planned is None or self._planned[0] != epoch:
-            names = ("batch_tokens", "length_multiple", "seed", "mixture", "lengths")
-            settings = {name: getattr(self, name) for name in names}
-            self._planned = epoch, EpochPlan(self.pairs(epoch), epoch=epoch, **settings)
+            plan = EpochPlan(self.pairs(epoch), self.rows.plan, seed=self.seed, epoch=epoch, mixture=self.mixture)
+            self._planned = epoch, plan
         return self._planned[1]
 
     def epoch(self, epoch: int, first_batch: int = 0) -> Iterator[Batch]:
@@ -79,28 +183,43 @@ class TrainingBatches:
                 f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
                 "of another run: restore a checkpoint of this run"
             )
-        dataset = self._dataset(self.pairs(epoch), lambda: plan.batches(first_batch))
-        return (Batch(*tensors) for tensors in dataset)
+        pairs = self.pairs(epoch)
+        if self.strategy.num_replicas_in_sync > 1:
+            dataset = self._dataset(pairs, lambda: plan.batches(first_batch))
+            return map(self._specs().replace_arrays, dataset)
+        # A dataset of TensorFlow would take half a millisecond for each batch.
+        return read_ahead((_to_tensors(self.make(pairs, batch)) for batch in plan.batches(first_batch)), PREFETCHED)
 
     @property
     def signature(self) -> Batch:
-        """A `Batch` with the `tf.TensorSpec` of each tensor. All lengths are free: a new length retraces no graph."""
-        return Batch(*self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
+        """A `Batch` with the `tf.TensorSpec` of each tensor, of one replica or all.
 
-    def make(self, pairs: EncodedPairs, rows: np.ndarray, replica: int = 0) -> Batch:
+        The lengths of padded batches are free: a new length retraces no graph. Packed batches have one shape.
+        """
+        if self.strategy.num_replicas_in_sync == 1:
+            return self._specs()
+        return self._specs().replace_arrays(self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
+
+    def _specs(self) -> Batch:
+        """Returns a `Batch` with the `tf.TensorSpec` of each tensor of one replica's share."""
+        rows, source, target = self.rows.shape
+        source_ids, target_ids = (tf.TensorSpec((rows, length), tf.int32) for length in (source, target))
+        links = tf.TensorSpec((rows, target, source), tf.bool) if self.segmentations[0].links is not None else None
+        segments = (source_ids, target_ids) if self.packed else ()
+        return Batch(source_ids, target_ids, target_ids, links, *segments)
+
+    def make(self, pairs: EncodedPairs, batch: np.ndarray, replica: int = 0) -> Batch:
         """Makes one replica's share of a batch.
 
         Args:
             pairs: the encoded pairs.
-            rows: the indices in `pairs` of all pairs of the batch, over all replicas.
+            batch: the whole batch of the plan, over all replicas.
             replica: the index of the replica, from 0.
 
         Returns:
             The share as NumPy arrays, with padding.
         """
-        replicas = self.strategy.num_replicas_in_sync
-        batch = make_batch(pairs, rows, self.length_multiple, replica, replicas)
-        return batch if self.lengths is None else pad_batch(batch, self.lengths, self.batch_tokens, replicas)
+        return self.rows.make(pairs, batch, replica, self.strategy.num_replicas_in_sync)
 
     def pairs(self, epoch: int) -> EncodedPairs:
         """Returns the encoded pairs in the segmentation that an epoch uses."""
@@ -108,28 +227,25 @@ class TrainingBatches:
 
     def _dataset(
         self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
-    ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns a dataset of batches. With several replicas it is a distributed dataset.
+    ) -> tf.distribute.DistributedDataset:
+        """Returns a dataset of batches, divided among several replicas.
 
         Args:
             pairs: the encoded pairs.
-            batches: returns an iterator over the batches: the indices in `pairs` of the pairs of each batch.
+            batches: returns an iterator over the batches of a plan.
         """
         replicas = self.strategy.num_replicas_in_sync
-        signature: tuple[tf.TensorSpec, ...] = (tf.TensorSpec((None, None), tf.int32),) * 3
-        if pairs.links is not None:  # a tuple of three otherwise: datasets take no None
-            signature = (*signature, tf.TensorSpec((None, None, None), tf.bool))
+        signature = self._specs().arrays  # datasets take no None
 
-        def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
             # Each machine makes the shares of its replicas.
-            pipeline = context.input_pipeline_id if context else 0
-            pipelines = context.num_input_pipelines if context else 1
-            local = replicas // pipelines
+            pipeline = context.input_pipeline_id
+            local = replicas // context.num_input_pipelines
 
             def shares() -> Iterator[tuple[np.ndarray, ...]]:
-                for rows in batches():
+                for batch in batches():
                     for replica in range(pipeline * local, (pipeline + 1) * local):
-                        yield self.make(pairs, rows, replica).arrays
+                        yield self.make(pairs, batch, replica).arrays
 
             options = tf.data.Options()
             # Autotuning is off: there is nothing to tune, and the end of an epoch would wait for its thread, which
@@ -141,4 +257,10 @@ class TrainingBatches:
                 .with_options(options)
             )
 
-        return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
+        return self.strategy.distribute_datasets_from_function(dataset)
+
+
+def _to_tensors(batch: Batch) -> Batch:
+    """Returns a batch of arrays as tensors in the memory of the processor."""
+    with tf.device("CPU:0"):
+        return batch.map(tf.constant)

@@ -19,7 +19,6 @@ from ..model.build import build_model
 from ..model.freezing import freeze_parts
 from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
 from ..runtime.workers import Workers
-from ..text.batch_plan import coarse_lengths
 from ..text.corpora.provenance import origin_of
 from ..text.training_text import TrainingText
 from .batch_size import PROCESSOR_TOKENS, find_batch_tokens, largest_useful, resolve_batch_tokens
@@ -87,19 +86,28 @@ def build_batches_and_step(
         InputError: see `find_batch_tokens` and `TrainStep`.
     """
     batch_tokens = resolve_batch_tokens(config.batches.batch_tokens, progress)
+    xla = config.training.xla is True
     if batch_tokens is None:
-        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS)
+        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS, xla)
         step = _build_step(config, model, optimizer, strategy, batches)
         batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
         progress.batch_tokens = batch_tokens
-    batches = build_batches(config, text, strategy, batch_tokens)
+    batches = build_batches(config, text, strategy, batch_tokens, xla)
     return batches, _build_step(config, model, optimizer, strategy, batches)
 
 
 def build_batches(
-    config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int
+    config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int, xla: bool = False
 ) -> TrainingBatches:
-    """Builds the batches of every epoch. `batch_tokens` is the size of a batch, a number of tokens."""
+    """Builds the batches of every epoch.
+
+    Args:
+        config: the config.
+        text: the text of training.
+        strategy: the strategy of the training.
+        batch_tokens: the size of a batch, a number of tokens.
+        xla: True if XLA compiles the update.
+    """
     return TrainingBatches(
         text.segmentations,
         strategy,
@@ -109,7 +117,7 @@ def build_batches(
         seed=config.run.seed,
         accumulated=config.batches.accumulated,
         mixture=text.mixture,
-        lengths=coarse_lengths(config.model.max_positions) if config.training.xla else None,
+        packed=config.batches.is_packed(xla),
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ..attention.masks import segment_mask
 from ..runtime.devices import sizes
 from ..text.batch import Batch
 from ..text.tokens.special_tokens import EOS, PAD
@@ -68,14 +69,18 @@ class TotalLoss:
             decoder's states, `(B, T, D)`.
         """
         model = self.model
-        memory = model.encode(batch.source, training=True)
-        output = model.decode(batch.target_input, memory, training=True)
+        segments = batch.source_segments, batch.target_segments
+        memory, output = model.encode_and_decode(batch.source, batch.target_input, True, *segments)
         cross_entropy = self._cross_entropy(output.states, batch.target_output)
         total = cross_entropy
         if model.source_loss:  # the states of source tokens predict the next source token
-            total += model.source_loss * self._cross_entropy(memory.states[:, :-1], batch.source[:, 1:])
+            next_ids = batch.source[:, 1:]
+            if batch.source_segments is not None:  # no state predicts the first token of the next pair
+                same = batch.source_segments[:, 1:] == batch.source_segments[:, :-1]
+                next_ids = tf.where(same, next_ids, PAD)
+            total += model.source_loss * self._cross_entropy(memory.states[:, :-1], next_ids)
         if self.guided_attention is not None:
-            total += self.guided_attention.loss(output.cross, batch.links, batch.source, batch.target_output)
+            total += self.guided_attention.loss(output.cross, batch.links, batch.source, batch.target_output, *segments)
         return cross_entropy, total, output.states
 
     def _cross_entropy(self, states, ids):
@@ -178,7 +183,7 @@ class GuidedAttention:
     weight: float
     unlinked: str
 
-    def loss(self, cross, links, source, target_output):
+    def loss(self, cross, links, source, target_output, source_segments=None, target_segments=None):
         """Computes the loss of the guided head: `- weight sum_t mean_{s linked with t} log a_ts`.
 
         The sum is over the rows t whose token has links. A row's term is the cross-entropy between its attention a and
@@ -189,16 +194,22 @@ class GuidedAttention:
             links: bool `(B, T, S)`, True if output token t is linked with source token s.
             source: int `(B, S)`.
             target_output: int `(B, T)`.
+            source_segments, target_segments: int `(B, S)` and `(B, T)`, see `Batch`; None if each row has one pair.
 
         Returns:
             The sum over rows, a float32 scalar. Divide it by the number of target tokens.
         """
+        same_pair = None if source_segments is None else segment_mask(target_segments, source_segments)[:, 0]
         if self.unlinked == "eos":
             unlinked = tf.logical_and(target_output != PAD, tf.logical_not(tf.reduce_any(links, -1)))
-            links = tf.logical_or(links, tf.logical_and(unlinked[:, :, None], (source == EOS)[:, None]))
+            ends = (source == EOS)[:, None]
+            ends = ends if same_pair is None else tf.logical_and(ends, same_pair)
+            links = tf.logical_or(links, tf.logical_and(unlinked[:, :, None], ends))
         linked = tf.cast(links, tf.float32)
         if self.side == "input":  # input token t is output token t - 1; the first is BOS
             linked = tf.pad(linked, ((0, 0), (1, 0), (0, 0)))[:, :-1]
+            if same_pair is not None:  # the BOS of a later pair is no output token either
+                linked = tf.where(same_pair, linked, 0.0)
         targets = tf.math.divide_no_nan(linked, tf.reduce_sum(linked, -1, keepdims=True))
         weights = tf.maximum(cross[self.layer][:, self.head], LEAST_WEIGHT)
         return self.weight * -tf.reduce_sum(targets * tf.math.log(weights))

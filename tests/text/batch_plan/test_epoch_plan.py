@@ -1,5 +1,7 @@
 """Large corpora are planned a window at a time: every sentence once, the same batches from wherever one goes on."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from qkv.text.tokens.encoding import EncodedPairs
 from tests.support.text import sentences_of
 
 PAIRS = 203
-SETTINGS = {"batch_tokens": 64, "length_multiple": 1, "seed": 7}
+PLAN = partial(plan_batches, batch_tokens=64)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def small_windows(monkeypatch):
 
 
 def plan(pairs, epoch=0, seed=7):
-    return EpochPlan(pairs, **SETTINGS | {"seed": seed}, epoch=epoch)
+    return EpochPlan(pairs, PLAN, seed=seed, epoch=epoch)
 
 
 def rows_of(batches):
@@ -80,5 +82,5 @@ def test_a_mixture_is_planned_in_as_few_windows_as_hold_its_pairs(pairs, small_w
             assert count == windows
             return np.arange(drawn)[number::count]
 
-    found = EpochPlan(pairs, **SETTINGS, epoch=0, mixture=Drawn())
+    found = EpochPlan(pairs, PLAN, seed=7, epoch=0, mixture=Drawn())
     assert sorted(row for rows in found.batches() for row in rows) == list(range(drawn))

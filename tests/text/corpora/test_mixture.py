@@ -1,10 +1,12 @@
 """Epochs have the shares that were asked for, and every pair of a corpus comes equally often."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from qkv.text import batch_plan
-from qkv.text.batch_plan import EpochPlan
+from qkv.text.batch_plan import EpochPlan, plan_batches
 from qkv.text.corpora import mixture
 from qkv.text.corpora.mixture import Mixture, make_mixture
 from qkv.text.tokens.encoding import EncodedPairs, EncodedSentences
@@ -94,7 +96,7 @@ def test_batches_of_an_epoch_hold_the_rows_of_the_mixture(monkeypatch, window):
     sides = [EncodedSentences.from_rows([[4] * n for n in random.integers(1, 20, 1050)]) for _ in range(2)]
     mixed = Mixture(RANGES, [0.2, 0.3, 0.5], seed=3)
     plans = [
-        EpochPlan(EncodedPairs(*sides), batch_tokens=200, length_multiple=4, seed=1, epoch=2, mixture=mixed)
+        EpochPlan(EncodedPairs(*sides), partial(plan_batches, batch_tokens=200), seed=1, epoch=2, mixture=mixed)
         for _ in range(2)
     ]
     found = list(plans[0].batches())

@@ -54,7 +54,7 @@ class Sentences(NamedTuple):
 def batches_of(targets=10_000):
     sides = [Sentences(np.array(lengths)) for lengths in ([3, LONGEST - 1], [5] * targets)]
     pairs = SimpleNamespace(sides=sides, target=sides[1])
-    return SimpleNamespace(segmentations=[pairs], length_multiple=4)
+    return SimpleNamespace(segmentations=[pairs], rows=SimpleNamespace(longest_row=(8, 8)))
 
 
 def test_an_epoch_keeps_a_number_of_updates():
@@ -117,7 +117,7 @@ def test_the_limit_is_taken_if_it_fits(step, memory):
 
 def test_a_sentence_that_does_not_fit_is_reported(step, memory):
     memory(most=0)
-    with pytest.raises(InputError, match=r"not even a sentence of 8 tokens fits .*lower data\.max_source_tokens"):
+    with pytest.raises(InputError, match=r"not even a row of 8 tokens fits .*lower data\.max_source_tokens"):
         find_batch_tokens(step, batches_of(), limit=1000)
 
 

@@ -43,6 +43,7 @@ class FixedWeights(Mechanism):
     """Base class of mechanisms whose weights depend on the mask only. A subclass defines `choose`."""
 
     uses_score = False
+    takes_segments = True
 
     def choose(self, equal: Any) -> Any:
         """Returns the weights.

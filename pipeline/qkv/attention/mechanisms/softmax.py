@@ -70,6 +70,8 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
         takes_bias: True if a call has the argument `bias`.
         takes_rotation: True if queries and keys may be turned by rotary positions.
         has_sink: True if part of a query's weight may go to no key. Its weights then sum to less than 1.
+        takes_segments: True if the mask may differ between queries, and a key that is hidden from a query changes
+            nothing for it. Then a row may hold several sentence pairs, which the mask keeps apart.
 
     Raises:
         ValueError: the score function is unknown, or it is a layer that has weights already.
@@ -91,6 +93,7 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
     takes_bias = False
     takes_rotation = True
     has_sink = False
+    takes_segments = False
 
     def __init__(
         self, score: ScoreArgument = "scaled_dot", dropout: float = 0.0, seed: int | None = None, **kwargs: Any
@@ -139,7 +142,7 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
 class PairwiseMechanism(Mechanism):
     """Base class of mechanisms that compute the weights of each query from its scores. A subclass defines `weigh`."""
 
-    takes_bias = True
+    takes_bias = takes_segments = True
 
     def weigh(self, scores: Any, mask: Any = None) -> Any:
         """Computes weights from scores.

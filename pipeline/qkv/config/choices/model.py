@@ -48,6 +48,8 @@ PARTS_MISSING: dict[str, tuple[str, ...]] = {
     "decoder_only": ("encoder", "cross_attention"),
 }
 """The parts in `MODEL_PARTS` that an architecture does not have."""
+TAKES_SEGMENTS: dict[str, bool] = {"transformer": True, "recurrent": False, "decoder_only": True}
+"""True for an architecture whose `encode` and `decode` have the argument `segments`, for rows of several pairs."""
 Norm = Literal["pre", "post"]
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "alibi"]
 RelativePositions = Literal["rotary", "alibi"]
@@ -104,6 +106,8 @@ class MechanismInfo:
         distances: the names in `RELATIVE_POSITIONS` that it supports.
         guided: True if guided attention can train its weights with word links.
         has_sink: True if the weights of a query may add up to less than 1, the rest going to a sink.
+        takes_segments: True if a key that is hidden from a query changes nothing for it, so that a row may hold several
+            sentence pairs.
     """
 
     meaning: str
@@ -115,6 +119,7 @@ class MechanismInfo:
     distances: tuple[str, ...] = ()
     guided: bool = False
     has_sink: bool = False
+    takes_segments: bool = True
 
 
 MECHANISM_INFO = {
@@ -138,6 +143,7 @@ MECHANISM_INFO = {
         ),
         settings=("projected_length",),
         gives_shares=False,  # a mixture may have weights of any sign
+        takes_segments=False,  # it mixes all positions of a row
     ),
     "lsh": MechanismInfo(
         "attention within buckets of similar vectors",
@@ -146,6 +152,7 @@ MECHANISM_INFO = {
             ("cross", "makes queries and keys by one projection, so it works for self-attention only"),
         ),
         settings=("buckets", "chunk_length", "rounds"),
+        takes_segments=False,  # the chunks of a bucket hold the tokens of all pairs
     ),
     "one_hot": MechanismInfo("all weight on the key with the highest score", distances=("rotary", "alibi")),
     "uniform": MechanismInfo("equal weights", compares=False, distances=("rotary", "alibi")),

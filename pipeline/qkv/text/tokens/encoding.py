@@ -40,6 +40,13 @@ class EncodedSentences:
         """Returns the number of ids of each sentence in `rows`, an int array of any shape, as int32 of that shape."""
         return (self.starts[rows + 1] - self.starts[rows]).astype(np.int32)
 
+    def join(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the ids of sentences, one sentence after the other. `rows` has their numbers, int `(sentences,)`."""
+        lengths = self.lengths_of(rows)
+        # For each id, the index from which it is read minus the index to which it is written.
+        shifts = np.repeat(self.starts[rows] - (np.cumsum(lengths) - lengths), lengths)
+        return self.ids[shifts + np.arange(len(shifts))]
+
     def __getitem__(self, index: int) -> np.ndarray:
         return self.ids[self.starts[index] : self.starts[index + 1]]
 
@@ -74,11 +81,7 @@ class EncodedSentences:
         store = SentenceStore(self.ids.dtype)
         for part in (np.reshape(rows, (-1, 1)), np.reshape(joined, (-1, 2))):
             for chunk in chunks(part.astype(np.int64)):
-                lengths = self.lengths_of(chunk)
-                ends = np.cumsum(lengths)
-                # For each id, the index from which it is read minus the index to which it is written.
-                shifts = np.repeat(self.starts[chunk.ravel()] - (ends - lengths.ravel()), lengths.ravel())
-                store.add(self.ids[shifts + np.arange(len(shifts))], lengths.sum(axis=1, dtype=np.int64))
+                store.add(self.join(chunk.ravel()), self.lengths_of(chunk).sum(axis=1, dtype=np.int64))
         return store.finish()
 
     def save(self, path: Path) -> None:
