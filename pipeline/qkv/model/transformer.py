@@ -193,7 +193,7 @@ class Transformer(TranslationModel):
         offset, token_positions = 0, ops.arange(length, dtype="int32")
         if segments is not None:
             self_mask, offset = segment_mask(segments, segments), segment_offsets(segments)
-            token_positions += offset
+            token_positions = token_positions + offset
         x = self.source_positions(self.source_embedding(source_ids), offset=offset, training=training)
         x = tap(self, "encoder.embedding", x)
         positions = self.source_positions.on_queries_and_keys(length, offset)
@@ -225,7 +225,7 @@ class Transformer(TranslationModel):
             self_mask = ops.logical_and(self_mask, segment_mask(segments, segments))
             cross_mask = segment_mask(segments, memory.segments)
             offset = segment_offsets(segments)
-            key_positions += offset
+            key_positions = key_positions + offset
         x = self.target_positions(self.target_embedding(target_ids), offset=offset, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, offset)
