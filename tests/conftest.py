@@ -8,6 +8,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as the commands do
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # tests run side by side
+os.environ["QKV_COMPILED_PROGRAMS"] = "off"  # tests that keep programs choose a folder
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # compiled functions run once or twice here
 
 # Processes that tests start import this checkout, whatever is installed.

@@ -39,5 +39,5 @@ def test_a_part_has_the_arguments_of_its_constructor(part, constructor, no_setti
 
 def test_the_keys_of_parts_are_keys_of_training():
     training = TrainingSettings(max_updates=3, clip_norm=2.0)
-    assert training.part(StepSettings) == {"clip_norm": 2.0, "xla": False}
+    assert training.part(StepSettings) == {"clip_norm": 2.0, "xla": "auto"}
     assert training.part(LimitSettings) == {"max_updates": 3, "max_epochs": None, "max_minutes": None}

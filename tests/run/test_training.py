@@ -9,7 +9,7 @@ from qkv.files.atomic import write_atomically
 from qkv.files.run_directory import RunDirectory
 from qkv.files.written import LIST
 from qkv.run import training
-from qkv.run.training import open_run_folder, start_devices
+from qkv.run.training import open_run_folder
 from qkv.training.progress import Progress
 from tests.support import files_below
 from tests.support.failing_files import every_failure
@@ -247,30 +247,6 @@ def test_records_of_a_training_without_a_checkpoint_are_deleted_and_prepared_tex
         "listed",
         "my.tfevents",
     ]
-
-
-@pytest.mark.parametrize(
-    ("gpus", "replicas", "options", "said"),
-    [
-        (1, 1, "", True),
-        (1, 1, "--training.max_minutes 600", True),
-        (0, 1, "", False),
-        (1, 2, "", False),  # on several devices or machines
-        (1, 1, "--training.max_updates 2000", False),  # compiling would take longer than it saves
-        (1, 1, "--training.max_minutes 5", False),
-        (1, 1, "--training.xla true", False),
-        (1, 1, "--model.architecture recurrent", False),
-    ],
-)
-def test_a_long_training_on_a_gpu_is_told_to_be_compiled(
-    gpus, replicas, options, said, config_file, monkeypatch, caplog
-):
-    config = parsed(config_file, "--training.max_updates", "100000", *options.split())
-    monkeypatch.setattr(training, "visible_gpus", lambda: [None] * gpus)
-    monkeypatch.setattr(training, "make_strategy", lambda: SimpleNamespace(num_replicas_in_sync=replicas))
-    with caplog.at_level("INFO"):
-        start_devices(config)
-    assert ("training.xla true, in a new run, makes updates" in caplog.text) == said
 
 
 @pytest.mark.parametrize(("update", "bleu"), [(20, 30.0), (2000, 0.1)], ids=["few updates", "low BLEU"])

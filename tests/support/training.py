@@ -69,13 +69,17 @@ ONE_VOTE = WorkerVotes(FakeBatches.strategy, SingleProcess())
 class FakeStep:
     """The step of a `FakeRun`."""
 
-    strategy, loss_scale, xla = FakeBatches.strategy, None, False
+    strategy, loss_scale, takes_several = FakeBatches.strategy, None, True
 
     def __init__(self, run):
         self.model, self.optimizer, self.run = run.model, run.optimizer, run
 
     def __call__(self, batch):
         return self.run._update(batch)
+
+    def make_several(self, batches):
+        self.run.calls.append(len(batches))
+        return TrainStepMetrics(*map(np.array, zip(*map(self, batches), strict=True)))
 
 
 class FakeRun:
@@ -91,6 +95,7 @@ class FakeRun:
         self.metrics = list(metrics)
         self.metric = metric
         self.seen = []
+        self.calls = []
         self.checkpoints = Checkpoints(folder, keep=9) if folder else None
         self.patience = patience
         self.settings = {"validate_every_updates": validate_every, "log_every_updates": log_every}

@@ -78,8 +78,14 @@ RECIPES = {
         "batches__packed": True,
         "batches__accumulated": 2,
     },
-    # It takes seconds to compile.
-    "compiled": {"training__xla": True, "training__max_updates": 4, "training__validate_every_updates": 2},
+    # Packed batches of one shape, and several updates a call, which a copy of the run makes one by one.
+    "compiled": {
+        "training__xla": True,
+        "training__max_updates": 8,
+        "training__validate_every_updates": 4,
+        "training__log_every_updates": 4,
+        "training__updates_per_call": 3,
+    },
 }
 
 

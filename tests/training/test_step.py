@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,8 +12,9 @@ from qkv.text.batch import Batch
 from qkv.text.tokens.special_tokens import PAD
 from qkv.training.accumulation import Accumulation
 from qkv.training.progress import Progress
-from qkv.training.step import TrainStep
+from qkv.training.step import BATCH_SIGNATURE, TrainStep
 from tests.support import training
+from tests.support.packing import ROWS, alone, pack
 from tests.support.training import assert_equal_weights, batch_of
 
 make_step = partial(training.make_step, r_drop=1.0)
@@ -73,18 +75,42 @@ def test_a_batch_in_slices_gives_the_update_of_the_whole_batch(rows, whole_and_s
     assert_equal_weights(model, whole_model, atol=1e-5)
 
 
+SOURCE, TARGET = (tf.TensorSpec((3, length), tf.int32) for length in (20, 15))
+THREE = [ROWS, [[3], [], [1, 0]], [[2, 3], [0], []]]  # the pairs in each row of three batches
+PACKED = Batch(SOURCE, TARGET, TARGET, source_segments=SOURCE, target_segments=TARGET)
+
+
 @pytest.mark.minutes
-def test_a_compiled_update_is_that_of_the_graph_and_each_shape_is_counted(whole_and_sliced):
-    """With whole sentences of padding, which fixed shapes bring along."""
-    (model, _), (step, _) = whole_and_sliced
-    compiled_model, compiled = make_step(clip_norm=0.5, xla=True)
-    for rows in ([0, 1, 2], [1, 3, 0]):
-        batch = batch_of(rows)
-        padded = batch.map(lambda array: np.pad(array, [(0, 1), (0, 8 - array.shape[1])]))
-        np.testing.assert_allclose(compiled(padded), step(batch), rtol=1e-5)
-        assert len(compiled.compiled) == 1
+def test_a_compiled_update_of_packed_rows_is_that_of_the_graph_of_their_sentences():
+    """With R-Drop, dropout 0, a row of padding, and updates that are made in one call or several."""
+    (model, graph), (compiled_model, compiled) = (
+        make_step(clip_norm=0.5, xla=xla, signature=signature)
+        for xla, signature in ((False, BATCH_SIGNATURE), (True, PACKED))
+    )
+    assert compiled.takes_several and not graph.takes_several
+    batches = [(pack(rows), alone([number for row in rows for number in row])) for rows in THREE]
+    expected = [graph(sentences) for _, sentences in batches]
+    metrics = compiled.make_several([packed for packed, _ in batches])
+    np.testing.assert_allclose(metrics, np.transpose(expected), rtol=1e-5)
     assert_equal_weights(compiled_model, model, atol=1e-5)
-    assert step.compiled == set()
+
+
+def make_numbered(groups, **settings):
+    """The weights, generators and metrics after nine updates that are divided into calls of these sizes."""
+    model, step = make_step(dropout=0.3, clip_norm=0.5, signature=PACKED, **settings)
+    batches = [pack(rows) for rows in THREE * 3]
+    metrics, first = [], 0
+    for size in groups:
+        metrics += zip(*map(np.array, step.make_several(batches[first : first + size])), strict=True)
+        first += size
+    return [*map(keras.ops.convert_to_numpy, model.variables)], metrics
+
+
+@pytest.mark.minutes
+def test_the_division_of_updates_into_calls_changes_no_bit():
+    straight = make_numbered([1] * 9)
+    np.testing.assert_equal(make_numbered([9]), straight)
+    np.testing.assert_equal(make_numbered([1, 4, 2, 2]), straight)
 
 
 def test_xla_on_several_devices_is_refused():

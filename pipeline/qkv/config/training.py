@@ -11,7 +11,7 @@ from .choices.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
 from .choices.training import CALLBACK_INFO, OPTIMIZER_MEANINGS, REFUSED_CALLBACKS, SCHEDULE_INFO
 from .choices.translation import METRIC_INFO
 from .data import DataSettings
-from .model import ArchitectureSettings, RecurrentSettings
+from .model import ArchitectureSettings
 from .schema import MAY_CHANGE, MOST_COUNTED, OneOf, Probability, Settings
 from .tokenizer import TokenizerSettings
 
@@ -126,13 +126,13 @@ class StepSettings(Settings):
 
     clip_norm: float = Field(default=1.0, ge=0, le=1_000_000)
     """Clip the gradient to this norm over all variables. 0: no clipping."""
-    xla: bool = False
-    """Compile the update with XLA on a single GPU, where sentences are padded to some 20 lengths, each compiled in up
-    to a minute."""
+    xla: Annotated[bool | Literal["auto"], MAY_CHANGE] = "auto"
+    """Compile the update with XLA, which needs a single device and packed batches. auto: on a single GPU, if the model
+    can be trained on packed batches; on a processor it is slower."""
 
 
 class PaceSettings(Settings):
-    """The intervals of validation, checkpoints and logs."""
+    """The intervals of validation, checkpoints and logs, and the updates between two returns to Python."""
 
     validate_every_updates: int | None = Field(default=500, ge=1, le=MOST_COUNTED)
     """Validate and write a checkpoint whenever this many updates have passed. null: ten times, spread evenly over a
@@ -142,6 +142,9 @@ class PaceSettings(Settings):
     null: never."""
     log_every_updates: int = Field(default=50, ge=1, le=MOST_COUNTED)
     """Write a line of the training log whenever this many updates have passed."""
+    updates_per_call: Annotated[Annotated[int, Field(ge=1, le=1000)] | Literal["auto"], MAY_CHANGE] = "auto"
+    """Make up to this many updates in one call of TensorFlow, which needs packed batches on a single device; results
+    are the same. auto: 16 on a GPU, for at most a second; 1 on a processor."""
 
 
 class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettings, LimitSettings, StartSettings):
@@ -181,16 +184,11 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         Raises:
             ValueError: there is no training or validation text, or no limit of the training. Or `guided_attention` is
                 set, but the text has no word links or the model lacks the head. Or `freeze` has a part that the model
-                lacks, or all its parts. Or `xla` is true for a recurrent model.
+                lacks, or all its parts.
         """
         self._check_has_text(data, tokenizer)
         self._check_guided_attention(data, model)
         self._check_freeze(model)
-        if self.xla and isinstance(model, RecurrentSettings):
-            raise ValueError(
-                "training.xla: XLA cannot compile the update of a recurrent model; expected false, or another "
-                "architecture"
-            )
 
     def _check_has_text(self, data: DataSettings, tokenizer: TokenizerSettings) -> None:
         """Raises a `ValueError` if training or validation text is missing, or if there is no limit of the training.

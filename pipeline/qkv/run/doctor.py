@@ -212,7 +212,7 @@ def _try_training(
         fine=math.isfinite(loss) and loss < 2 * chance,
     )
     seconds, speed, timed = time_step(step, batches.epoch(0))
-    xla = "; without XLA, which will be faster on a GPU" if config.training.xla else ""
+    xla = "; without XLA, which will be faster on a GPU" if config.training.xla is True else ""
     yield CheckupLine("update", f"{1000 * seconds:.0f} ms, {speed:,.0f} target tokens/s (mean of {timed}){xla}")
     yield from describe_memory()
     lengths = text.segmentations[0].target.lengths

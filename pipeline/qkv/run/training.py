@@ -16,7 +16,6 @@ import keras
 import tensorflow as tf
 
 from ..config import RunConfig
-from ..config.model import RecurrentSettings
 from ..config.run import dump, flat_settings
 from ..decoding.build import build_translator
 from ..decoding.greedy import GreedySearch
@@ -26,14 +25,8 @@ from ..files.json import read_json_object
 from ..files.run_directory import RunDirectory
 from ..metrics.bleu import check_bleu_tokenizer, count_words, explain_low_bleu
 from ..model.freezing import describe_parameters
-from ..runtime.devices import (
-    choose_devices,
-    describe_devices,
-    make_strategy,
-    resolve_precision,
-    slow_precision,
-    visible_gpus,
-)
+from ..runtime.compiled_programs import keep_programs
+from ..runtime.devices import choose_devices, describe_devices, make_strategy, resolve_precision, slow_precision
 from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
 from ..text.corpora.held_out import with_held_out_files
@@ -78,10 +71,6 @@ ROUNDS = 10
 """The number of times that `_appears` looks for a file."""
 ROUND_SECONDS = 0.5
 """The seconds between two of these times."""
-LONG_UPDATES = 10_000
-"""The number of updates from which XLA shortens a training by more than it takes to compile, on an H200."""
-LONG_MINUTES = 60
-"""The number of minutes from which it does."""
 log = logging.getLogger(__name__)
 
 
@@ -96,6 +85,8 @@ def run_training(
     callbacks = check_callbacks(callbacks)
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
+    if config.training.xla is not False:
+        keep_programs()
     choose_devices(config.run.devices, config.run.deterministic)
     joined = join_workers()
     workers = joined or SingleProcess()
@@ -173,15 +164,6 @@ def start_devices(config: RunConfig) -> tf.distribute.Strategy:
     log.info("%s", describe_devices(precision))
     if advice := slow_precision(precision):
         log.warning("%s", advice)
-    updates = config.training.max_updates or LONG_UPDATES
-    minutes = config.training.max_minutes or LONG_MINUTES
-    is_long = updates >= LONG_UPDATES and minutes >= LONG_MINUTES
-    is_alone = visible_gpus() and strategy.num_replicas_in_sync == 1
-    if is_alone and is_long and not config.training.xla and not isinstance(config.model, RecurrentSettings):
-        log.info(
-            "training.xla true, in a new run, makes updates several times faster on this GPU, after up to half a "
-            "minute of compiling for each of some 20 lengths"
-        )
     return strategy
 
 

@@ -56,6 +56,32 @@ class Accumulation:
                 progress.split_updates += 1
             return metrics
 
+    def make_several(self, batches: Sequence[Batch], progress: Progress) -> TrainStepMetrics:
+        """Makes an update of each batch, all in one call of the step.
+
+        Args:
+            batches: the batches, of one shape; see `TrainStep.make_several`. A single one if `split_positions` is set.
+            progress: the progress of the run before these updates.
+
+        Returns:
+            The metrics of each update, in arrays; of a single batch that was computed in parts, as scalars.
+
+        Raises:
+            InputError: see `make`; or memory has run out after some of the updates.
+        """
+        if progress.split_positions is not None:
+            return self.make(batches, progress)
+        try:
+            return self.step.make_several(batches)
+        except tf.errors.ResourceExhaustedError:
+            if len(batches) == 1:
+                self._split(batches, progress)
+                return self.make(batches, progress)
+            raise InputError(
+                f"update {progress.update + 1}: memory has run out, although batches of this shape have fitted before; "
+                "free the memory that other programs use, and resume the run"
+            ) from None
+
     def _make(self, batches: Sequence[Batch], parts: Sequence[int]) -> TrainStepMetrics:
         """Makes one update from batches. `parts` has the number of parts that each batch is computed in.
 
@@ -66,8 +92,7 @@ class Accumulation:
             return self.step(batches[0])
         for batch, count in zip(batches, parts, strict=True):
             if count == 1:
-                self.step.note_shape(batch, "added")
-                self._add(*batch.arrays)
+                self.step.call_compiled(self._add, batch.arrays)
             else:
                 for number in range(count):
                     self._add_part(tf.constant(number), tf.constant(count), *batch.arrays)
@@ -168,14 +193,8 @@ class Accumulation:
         """Returns the counters of the training for its logs.
 
         - skipped_updates: the number of updates that were left out because a gradient overflowed; in float16 only.
-        - compilations: the number of graphs that XLA has compiled; with XLA only.
         """
-        logs: dict[str, float] = {}
-        if self.step.loss_scale is not None:
-            logs["skipped_updates"] = self.step.loss_scale.skipped
-        if self.step.xla:
-            logs["compilations"] = len(self.step.compiled)
-        return logs
+        return {} if self.step.loss_scale is None else {"skipped_updates": self.step.loss_scale.skipped}
 
 
 def _plan_parts(batch: Batch, limit: int | None) -> tuple[int, int]:

@@ -12,12 +12,13 @@ from ..config.choices.training import SCHEDULE_INFO
 from ..config.training import LimitSettings, LossSettings, OptimizerSettings, PaceSettings, StepSettings
 from ..decoding.forced import make_forced_graph
 from ..decoding.translator import Translator
+from ..errors import InputError
 from ..files.run_directory import RunDirectory
 from ..metrics import MetricInputs, measure_all
 from ..metrics.likelihood import LikelihoodMeter
 from ..model.build import build_model
 from ..model.freezing import freeze_parts
-from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update
+from ..runtime.devices import parallel_batches, resolve_precision, slices_per_update, visible_gpus
 from ..runtime.workers import Workers
 from ..text.corpora.provenance import origin_of
 from ..text.training_text import TrainingText
@@ -69,6 +70,41 @@ def build_model_and_optimizer(
     return model, optimizer
 
 
+def resolve_xla(config: RunConfig, strategy: tf.distribute.Strategy, progress: Progress) -> bool:
+    """Returns whether XLA compiles the update.
+
+    If the run is new, it stores in `Progress.packed` whether batches are packed. A run keeps its batches on another
+    device, so XLA is not chosen for a run that began without packed batches.
+
+    Raises:
+        InputError: `training.xla` is true, but the run began without packed batches.
+    """
+    xla = config.training.xla
+    obstacle: str | None
+    if progress.update and not progress.packed:
+        if xla is True:
+            raise InputError(
+                "training.xla: XLA compiles updates for packed batches only, and this run began with others; expected "
+                "auto or false, or a new run"
+            )
+        obstacle = "the run began with batches that are not packed"
+    elif not visible_gpus():
+        obstacle = "there is no GPU"
+    elif strategy.num_replicas_in_sync > 1:
+        obstacle = f"there are {strategy.num_replicas_in_sync} GPUs"
+    elif config.batches.packed is False:
+        obstacle = "batches.packed is false"
+    else:
+        model_obstacle = config.model.packing_obstacle
+        obstacle = model_obstacle and f"{model_obstacle} cannot be trained on packed batches"
+    if xla == "auto":
+        xla = obstacle is None
+        log.info("training.xla auto: %s, since %s", str(xla).lower(), obstacle or "there is a single GPU")
+    if not progress.update:
+        progress.packed = config.batches.is_packed(xla)
+    return xla
+
+
 def build_batches_and_step(
     config: RunConfig,
     text: TrainingText,
@@ -79,25 +115,30 @@ def build_batches_and_step(
 ) -> tuple[TrainingBatches, TrainStep]:
     """Builds the batches of every epoch, and the step that updates the model by them.
 
-    If `batches.batch_tokens` is `auto` and the run is new, it finds the size of batches and stores it in
-    `Progress.batch_tokens`.
+    If the run is new, it stores in `Progress` whether the batches are packed, see `resolve_xla`, and their size if
+    `batches.batch_tokens` is `auto`.
 
     Raises:
-        InputError: see `find_batch_tokens` and `TrainStep`.
+        InputError: see `resolve_xla`, `find_batch_tokens` and `TrainStep`.
     """
     batch_tokens = resolve_batch_tokens(config.batches.batch_tokens, progress)
-    xla = config.training.xla is True
+    xla = resolve_xla(config, strategy, progress)
+    packed = bool(progress.packed)
     if batch_tokens is None:
-        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS, xla)
-        step = _build_step(config, model, optimizer, strategy, batches)
+        batches = build_batches(config, text, strategy, PROCESSOR_TOKENS, packed)
+        step = _build_step(config, model, optimizer, strategy, batches, xla)
         batch_tokens = find_batch_tokens(step, batches, limit=largest_useful(batches))
         progress.batch_tokens = batch_tokens
-    batches = build_batches(config, text, strategy, batch_tokens, xla)
-    return batches, _build_step(config, model, optimizer, strategy, batches)
+    batches = build_batches(config, text, strategy, batch_tokens, packed)
+    return batches, _build_step(config, model, optimizer, strategy, batches, xla)
 
 
 def build_batches(
-    config: RunConfig, text: TrainingText, strategy: tf.distribute.Strategy, batch_tokens: int, xla: bool = False
+    config: RunConfig,
+    text: TrainingText,
+    strategy: tf.distribute.Strategy,
+    batch_tokens: int,
+    packed: bool | None = None,
 ) -> TrainingBatches:
     """Builds the batches of every epoch.
 
@@ -106,7 +147,8 @@ def build_batches(
         text: the text of training.
         strategy: the strategy of the training.
         batch_tokens: the size of a batch, a number of tokens.
-        xla: True if XLA compiles the update.
+        packed: whether the rows of a batch have several pairs each; None for the choice of the config if XLA does not
+            compile the update.
     """
     return TrainingBatches(
         text.segmentations,
@@ -117,7 +159,7 @@ def build_batches(
         seed=config.run.seed,
         accumulated=config.batches.accumulated,
         mixture=text.mixture,
-        packed=config.batches.is_packed(xla),
+        packed=config.batches.is_packed(xla=False) if packed is None else packed,
     )
 
 
@@ -127,6 +169,7 @@ def _build_step(
     optimizer: keras.optimizers.Optimizer,
     strategy: tf.distribute.Strategy,
     batches: TrainingBatches,
+    xla: bool,
 ) -> TrainStep:
     settings = config.training
     terms = settings.part(LossSettings)
@@ -137,8 +180,8 @@ def _build_step(
         optimizer,
         strategy,
         batches.signature,
-        slices=1 if settings.xla else slices_per_update(),
-        **settings.part(StepSettings),
+        slices=1 if xla else slices_per_update(),
+        **settings.part(StepSettings) | {"xla": xla},
     )
 
 

@@ -7,19 +7,28 @@ The loop calls `keras.callbacks.Callback` objects, with these differences from K
 - `on_epoch_end` receives the row of the last validation, without `epoch`; before the first validation, an empty dict.
   As in `fit`, it is also called if training ends within an epoch.
 - A callback may have a method `rehearse`, see `Rehearsable`.
+- A call of the step may make several updates, see `CallSizes`. `on_train_batch_begin` is called for all of them before
+  the call, and `on_train_batch_end` for all of them after it, when the model has changed by all of them. A call ends
+  with an update that is logged. If a callback has one of these two methods, each call makes a single update; unless the
+  callback has an attribute `needed_updates`, the numbers of further updates with which a call must end, such as `()`.
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import keras
+import numpy as np
 
 from ..config.choices.translation import rank
+from ..errors import InputError
+from ..runtime.devices import visible_gpus
 from ..runtime.workers import Workers
+from ..text.batch import Batch
 from .accumulation import Accumulation
 from .batches import TrainingBatches
 from .checkpoints import Checkpoints
@@ -51,6 +60,12 @@ class Rehearsable(Protocol):
         """Does the work of `on_test_end` in the same time, and writes nothing."""
 
 
+MOST_UPDATES_PER_CALL = 16
+"""The number of updates of a call on a GPU, from which the work of Python between two calls hardly counts."""
+MOST_CALL_SECONDS = 1.0
+"""The longest time of a call on a GPU, since a signal waits for the end of the call."""
+
+
 @dataclass
 class Training:
     """The parts of a training. `run` trains until a rule ends training, with validations and checkpoints in between.
@@ -68,6 +83,7 @@ class Training:
         checkpoint_every_minutes: minutes of training without a checkpoint after which an interim one is saved; None
             for no interim checkpoints.
         time_budget: estimates the total of updates while training runs; None if the total is known or unlimited.
+        updates_per_call: the largest number of updates of a call of the step, see `CallSizes`.
     """
 
     step: TrainStep
@@ -80,6 +96,7 @@ class Training:
     log_every_updates: int
     checkpoint_every_minutes: float | None = None
     time_budget: TimeBudget | None = None
+    updates_per_call: int | Literal["auto"] = 1
 
     def run(
         self,
@@ -118,6 +135,7 @@ class Session:
         saved_at: the seconds on that clock at the last checkpoint, or at the start of the session.
         meter: the means for the next logs.
         accumulation: makes the updates.
+        call_sizes: the numbers of batches of the calls of the step.
     """
 
     def __init__(self, training: Training, progress: Progress, events: keras.callbacks.CallbackList) -> None:
@@ -129,6 +147,7 @@ class Session:
         self.saved_at = progress.seconds
         self.meter = TrainingMeter()
         self.accumulation = Accumulation(training.step)
+        self.call_sizes = CallSizes(training, events.callbacks)
 
     def run(self) -> str:
         """Trains until there is a reason to stop, and returns it. See `Training.run`."""
@@ -187,10 +206,8 @@ class Session:
         batches = self.training.batches
         plan = batches.plan(progress.epoch)
         remaining = batches.epoch(progress.epoch, progress.batch)
-        while group := list(islice(remaining, batches.accumulated)):
-            self.events.on_train_batch_begin(progress.update)
-            self.meter.add(self.accumulation.make(group, progress))
-            progress.update += 1
+        while group := list(islice(remaining, self.call_sizes.next(progress))):
+            updates = self._make_updates(group)
             progress.batch += len(group)
             if progress.batch == plan.count:
                 progress.epoch += 1
@@ -198,7 +215,8 @@ class Session:
             progress.seconds = self.clock.seconds()
             logs = self._read_logs() if progress.update % self.training.log_every_updates == 0 else {}
             logs.pop("epoch", None)  # callbacks of Keras fill in file names by `format(epoch=epoch, **logs)`
-            self.events.on_train_batch_end(progress.update - 1, logs)
+            for update in range(progress.update - updates, progress.update):
+                self.events.on_train_batch_end(update, logs if update == progress.update - 1 else {})
             time_budget = self.training.time_budget
             if time_budget is not None and time_budget.is_ready(progress, self._wait_for_device):
                 self._estimate_first_total(time_budget)
@@ -209,6 +227,19 @@ class Session:
             if reason := self._reason_to_stop(self.step.model.stop_training):
                 return reason
         return None
+
+    def _make_updates(self, batches: Sequence[Batch]) -> int:
+        """Makes the updates of a call from its batches, and returns their number."""
+        progress = self.progress
+        several = self.call_sizes.several
+        updates = len(batches) if several else 1
+        for update in range(progress.update, progress.update + updates):
+            self.events.on_train_batch_begin(update)
+        make = self.accumulation.make_several if several else self.accumulation.make
+        with self.call_sizes.timing(self.meter):
+            self.meter.add(make(batches, progress))
+        progress.update += updates
+        return updates
 
     def _is_validated(self) -> bool:
         """Returns whether a validation has followed the last update."""
@@ -320,6 +351,94 @@ class Session:
         return self.clock.seconds()
 
 
+class CallSizes:
+    """The numbers of batches of the calls of the step, each of which makes one update or several.
+
+    A call that makes several updates ends with an update after which the loop acts: a log, a validation, the end of an
+    epoch or of the training, an update that a callback needs. The division of updates into calls changes no number.
+
+    `Training.updates_per_call` is the largest number of updates of a call. More than 1 needs batches of one shape, one
+    device, and one batch an update. `auto` is `MOST_UPDATES_PER_CALL` on a GPU if all this holds, with calls of
+    `MOST_CALL_SECONDS` at most; otherwise 1. The first call makes one update, which may not fit into memory.
+
+    Args:
+        training: the parts of the training.
+        callbacks: the callbacks, some of which may need every update.
+
+    Attributes:
+        several: True if calls make several updates; False if each call makes one update, from
+            `TrainingBatches.accumulated` batches.
+
+    Raises:
+        InputError: `updates_per_call` is more than 1, but a call can make one update only.
+    """
+
+    def __init__(self, training: Training, callbacks: Sequence[keras.callbacks.Callback]) -> None:
+        self._training = training
+        setting = training.updates_per_call
+        self._is_auto = setting == "auto"
+        self.several = setting != 1
+        if self.several:
+            can_be_several = training.step.takes_several and training.batches.accumulated == 1
+            if not self._is_auto and not can_be_several:
+                raise InputError(
+                    f"training.updates_per_call: {setting} updates need batches of one shape, on one device; expected "
+                    "1 or auto, or batches.packed true, batches.accumulated 1 and --run.devices 1"
+                )
+            self.several = can_be_several and (not self._is_auto or bool(visible_gpus()))
+        self._most = MOST_UPDATES_PER_CALL if setting == "auto" else setting
+        if any(_acts_on_updates(callback) and not hasattr(callback, "needed_updates") for callback in callbacks):
+            self._most = 1
+        self._needed = {update for callback in callbacks for update in getattr(callback, "needed_updates", ())}
+        self._calls = 0
+        self._seconds: float | None = None  # of an update
+
+    def next(self, progress: Progress) -> int:
+        """Returns the number of batches of the next call. It may be more than the epoch has left."""
+        if not self.several:
+            return self._training.batches.accumulated
+        time_budget = self._training.time_budget
+        is_measured = time_budget is not None and progress.total_updates is None
+        if not self._calls or is_measured or progress.split_positions is not None:
+            return 1
+        most = self._most
+        if self._is_auto:
+            most = 1 if self._seconds is None else min(most, max(int(MOST_CALL_SECONDS / self._seconds), 1))
+        return next((number for number in range(1, most) if self._is_end(progress, progress.update + number)), most)
+
+    def _is_end(self, progress: Progress, update: int) -> bool:
+        """Returns whether the loop acts after an update."""
+        training = self._training
+        max_updates = training.stopping.limits.max_updates
+        if training.time_budget is not None:
+            is_validated = training.time_budget.is_planned(progress, update)
+        else:
+            is_validated = is_due(update, training.validate_every_updates, max_updates)
+        ends = {max_updates, progress.total_updates} | self._needed
+        return is_validated or update % training.log_every_updates == 0 or update in ends
+
+    @contextmanager
+    def timing(self, meter: "TrainingMeter") -> Iterator[None]:
+        """Measures the second call if `updates_per_call` is `auto`; the first one compiles."""
+        self._calls += 1
+        if not self.several or not self._is_auto or self._calls != 2:
+            yield
+            return
+        meter.wait()
+        began = time.monotonic()
+        yield
+        meter.wait()
+        self._seconds = max(time.monotonic() - began, 1e-6)
+
+
+_BATCH_EVENTS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+
+
+def _acts_on_updates(callback: keras.callbacks.Callback) -> bool:
+    """Returns whether a callback has a method of its own that is called with every update."""
+    return any(getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name) for name in _BATCH_EVENTS)
+
+
 class TrainingClock:
     """The time spent in training, over all sessions of a run.
 
@@ -344,7 +463,7 @@ class TrainingMeter:
     The values stay on the device until they are read: reading waits for the device.
 
     Attributes:
-        pending: the metrics of each update since the last reading.
+        pending: the metrics since the last reading, each of an update or of several updates in arrays.
         last: the means that the last reading returned.
         read_at: the seconds spent in training at the last reading; None before the first reading of the session.
     """
@@ -361,17 +480,25 @@ class TrainingMeter:
 
     def save_to(self, progress: Progress) -> None:
         """Stores the last means and the updates since then in `progress`: its `last_logs` and `unread`."""
-        progress.unread = [[float(value) for value in metrics] for metrics in self.pending]
+        progress.unread = [list(metrics) for metrics in self._updates()]
         progress.last_logs = self.last
 
     def add(self, metrics: TrainStepMetrics) -> None:
-        """Adds the metrics of an update."""
+        """Adds the metrics of an update, or of several updates in arrays."""
         self.pending.append(metrics)
+
+    def _updates(self) -> list[TrainStepMetrics]:
+        """Returns the metrics of each update since the last reading, as numbers of Python."""
+        columns = (
+            np.concatenate([np.atleast_1d(keras.ops.convert_to_numpy(value)) for value in values]).tolist()
+            for values in zip(*self.pending, strict=True)
+        )
+        return [TrainStepMetrics(*values) for values in zip(*columns, strict=True)]
 
     def wait(self) -> None:
         """Waits until the device has made all updates."""
         if self.pending:
-            float(self.pending[-1].loss)
+            keras.ops.convert_to_numpy(self.pending[-1].loss)
 
     def read(self, seconds: float) -> dict[str, float]:
         """Averages the updates since the last reading. If there are no new updates, returns the last means again.
@@ -384,12 +511,12 @@ class TrainingMeter:
             of the norms of the updates; and, from the second reading of a session on, `tokens_per_second`, the number
             of target tokens.
         """
-        if self.pending:
-            tokens = sum(float(metrics.tokens) for metrics in self.pending)
-            squares = sum(float(metrics.gradient_norm) ** 2 for metrics in self.pending)
+        if updates := self._updates():
+            tokens = sum(metrics.tokens for metrics in updates)
+            squares = sum(metrics.gradient_norm**2 for metrics in updates)
             self.last = {
-                "loss": sum(float(metrics.loss) for metrics in self.pending) / max(tokens, 1),
-                "gradient_norm": math.sqrt(squares / len(self.pending)),
+                "loss": sum(metrics.loss for metrics in updates) / max(tokens, 1),
+                "gradient_norm": math.sqrt(squares / len(updates)),
             }
             if self.read_at is not None and seconds > self.read_at:
                 self.last["tokens_per_second"] = tokens / (seconds - self.read_at)

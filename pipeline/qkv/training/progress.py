@@ -33,6 +33,8 @@ class Progress:
             estimate.
         loss_scale: the state of the loss scale in float16, see `LossScale.state`; empty in other precisions.
         batch_tokens: the size of batches if `batches.batch_tokens` is `auto`, in tokens; None otherwise.
+        packed: True if the rows of the run's batches have several pairs each; None before the run has begun, and in
+            checkpoints of versions without packed batches, which did not pack.
         split_positions: a batch of this number of positions, padding included, did not fit into memory. Batches of
             this size or larger are computed in parts. None if all batches have fitted.
         split_updates: number of updates that were computed in parts.
@@ -54,6 +56,7 @@ class Progress:
     total_updates: Count | None = None
     loss_scale: dict[str, Annotated[Number, Field(ge=0, lt=1 << 31)]] = field(default_factory=dict)
     batch_tokens: Count | None = None
+    packed: bool | None = None
     split_positions: Count | None = None
     split_updates: Count = 0
     origin: dict[str, str] = field(default_factory=dict)

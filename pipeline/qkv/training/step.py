@@ -6,12 +6,15 @@ same on whichever replica it is computed. `TrainStep.update` shows the whole upd
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
+from ..runtime import compiled_programs
 from ..runtime.graphs import forget_gradients
 from ..text.batch import Batch
 from ..text.tokens.special_tokens import PAD
@@ -24,7 +27,7 @@ BATCH_SIGNATURE = Batch(*(tf.TensorSpec([None, None], tf.int32),) * 3)
 
 
 class TrainStepMetrics(NamedTuple):
-    """The metrics of an update: float32 scalars over all replicas.
+    """The metrics of an update: float32 scalars over all replicas; or of several updates, float32 `(updates,)`.
 
     - loss: the cross-entropy, summed over target tokens.
     - tokens: the number of target tokens.
@@ -50,12 +53,13 @@ class TrainStep:
         clip_norm: the maximum norm of the gradient over all variables; 0 for no limit.
         slices: number of slices of the batch that a device computes in parallel. Cores with a slice each wait for one
             another once per update instead of at every product.
-        xla: if True, XLA compiles the update, for each shape of a batch. For a single device only.
+        xla: if True, XLA compiles the update. For a single device only, and for batches of one shape: XLA compiles each
+            shape again.
 
     Attributes:
         model: the model.
         replicas: the number of replicas.
-        compiled: the shapes that XLA has compiled.
+        takes_several: True if `make_several` can be called.
         loss_scale: the `LossScale` in float16; None in other precisions.
 
     Raises:
@@ -71,7 +75,7 @@ class TrainStep:
     clip_norm: float = 0.0
     slices: int = 1
     xla: bool = False
-    compiled: set[tuple] = field(default_factory=set, init=False)
+    _called: set[Callable] = field(default_factory=set, init=False)  # the graphs that XLA has compiled
 
     def __post_init__(self) -> None:
         self.model = self.loss.model
@@ -85,6 +89,8 @@ class TrainStep:
         if self.replicas > 1 and self.xla:
             raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
         self.loss_scale = LossScale(self.strategy) if is_half else None
+        shapes = [spec.shape for spec in self.signature.arrays]
+        self.takes_several = self.replicas == 1 and all(shape.is_fully_defined() for shape in shapes)
         self._slices = Slices(self.model, self.slices)
         self._traced: list[tf.Graph] = []
         self._update_graph = self.graph(
@@ -93,8 +99,21 @@ class TrainStep:
 
     def __call__(self, batch: Batch) -> TrainStepMetrics:
         """Updates the model by a batch. With several replicas, the batch has values per replica."""
-        self.note_shape(batch, "update")
-        return self.metrics_of(self._update_graph(*batch.arrays))
+        return self.metrics_of(self.call_compiled(self._update_graph, batch.arrays))
+
+    def make_several(self, batches: Sequence[Batch]) -> TrainStepMetrics:
+        """Makes an update of each batch in a single call, so that Python is entered once for all of them.
+
+        The updates and their metrics are those of calls with one batch each.
+
+        Args:
+            batches: batches of one shape, which the signature defines fully; for a single device.
+
+        Returns:
+            The metrics, float32 `(len(batches),)` each.
+        """
+        stacked = [np.stack(arrays) for arrays in zip(*(batch.arrays for batch in batches), strict=True)]
+        return TrainStepMetrics(*self.call_compiled(self._several_graph, stacked))
 
     def update(
         self, batch: Batch | None, *, accumulate: Callable[[list[Any]], Any] | None = None, totals: Sequence[Any] = ()
@@ -152,10 +171,38 @@ class TrainStep:
             return metrics
         return TrainStepMetrics(*(self.strategy.experimental_local_results(value)[0] for value in metrics))
 
-    def note_shape(self, batch: Batch, purpose: str) -> None:
-        """Adds the shape of a batch to `compiled` if XLA compiles. `purpose` is the name of the graph."""
-        if self.xla:
-            self.compiled.add((purpose, *batch.source.shape, *batch.target_output.shape))
+    def call_compiled(self, graph: Callable, tensors: Sequence[Any]) -> Any:
+        """Calls a graph that XLA compiles at its first call if `xla` is True. The program is kept for later runs.
+
+        Raises:
+            InputError: XLA cannot compile the graph or cannot load the program that an earlier run has kept.
+        """
+        if not self.xla or graph in self._called:
+            return graph(*tensors)
+        with compiled_programs.keeping_programs():
+            result = graph(*tensors)
+        self._called.add(graph)
+        return result
+
+    @cached_property
+    def _several_graph(self) -> Callable[..., Any]:
+        """The graph of `make_several`. It takes the arrays of a batch with another axis before them, the updates."""
+        shapes = [tf.TensorSpec([None, *spec.shape], spec.dtype) for spec in self.signature.arrays]
+
+        def make_updates(*stacked):
+            number = tf.shape(stacked[0])[0]
+
+            def make_update(index, *written):
+                metrics = self._update_graph(*(arrays[index] for arrays in stacked))
+                return index + 1, *(array.write(index, value) for array, value in zip(written, metrics, strict=True))
+
+            arrays = [tf.TensorArray(tf.float32, number, element_shape=()) for _ in TrainStepMetrics._fields]
+            _, *arrays = tf.while_loop(
+                lambda index, *_: index < number, make_update, (0, *arrays), parallel_iterations=1
+            )
+            return [array.stack() for array in arrays]
+
+        return self.graph(make_updates, shapes)
 
     def graph(self, function: Callable, signature: Sequence[tf.TensorSpec], xla: bool = False) -> Callable:
         """Makes the graph of a function. When the graph is called, every replica runs the function.

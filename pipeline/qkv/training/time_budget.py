@@ -42,6 +42,7 @@ class TimeBudget:
         first_update: the update from which on this session measures the speed.
         measured_from: the update and the seconds spent in training at which the measurement began; None before.
         last_seconds: the seconds spent in training at the last update.
+        last_update: the number of updates then.
         late_updates: the number of updates in a row after which the training was late.
     """
 
@@ -55,13 +56,14 @@ class TimeBudget:
     first_update: int = field(default=SKIPPED_UPDATES, init=False)
     measured_from: tuple[int, float] | None = field(default=None, init=False)
     last_seconds: float = field(default=0.0, init=False)
+    last_update: int = field(default=0, init=False)
     late_updates: int = field(default=0, init=False)
 
     def restore(self, progress: Progress) -> None:
         """Starts a session: sets the schedule by the estimates in `progress`, and measures the speed again."""
         self.first_update = progress.update + SKIPPED_UPDATES
         self.measured_from = None
-        self.last_seconds = progress.seconds
+        self.last_seconds, self.last_update = progress.seconds, progress.update
         self.late_updates = 0
         self.schedule.follow(progress.totals)
 
@@ -139,12 +141,21 @@ class TimeBudget:
         """
         if progress.total_updates is None:
             return False
+        may_be_late = self.validate_every is not None or VALIDATIONS - len(progress.history) > 1
+        return self.is_planned(progress, progress.update) or (may_be_late and self._is_late(progress))
+
+    def is_planned(self, progress: Progress, update: int) -> bool:
+        """Returns whether the model is validated after an update if the training is not late by then.
+
+        Args:
+            progress: the progress of the run, with an estimate of its total. Its last update is not after `update`.
+            update: the number of the update.
+        """
         if self.validate_every is not None:
-            return progress.update % self.validate_every == 0 or self._is_late(progress)
+            return update % self.validate_every == 0
         last = int(progress.history[-1]["update"]) if progress.history else 0
         validations_left = VALIDATIONS - len(progress.history)
-        due = validations_left * (progress.update - last) >= progress.total_updates - last
-        return due or (validations_left > 1 and self._is_late(progress))
+        return validations_left * (update - last) >= (progress.total_updates or 0) - last
 
     def _is_late(self, progress: Progress) -> bool:
         """Returns whether the training is late. Call it after every update: it counts late updates in a row.
@@ -156,10 +167,11 @@ class TimeBudget:
         measured_updates, measured_seconds = self._measured(progress, progress.seconds)
         updates_left = (progress.total_updates or 0) - progress.update
         seconds_left = LATE * 60 * (self.limits.max_minutes or 0) - progress.seconds
-        pace = min(measured_seconds / max(measured_updates, 1), progress.seconds - self.last_seconds)
+        last_pace = (progress.seconds - self.last_seconds) / max(progress.update - self.last_update, 1)
+        pace = min(measured_seconds / max(measured_updates, 1), last_pace)
         is_late = updates_left * pace > seconds_left
         self.late_updates = self.late_updates + 1 if is_late and updates_left > EXTRA_SHARE * progress.update else 0
-        self.last_seconds = progress.seconds
+        self.last_seconds, self.last_update = progress.seconds, progress.update
         if progress.update % self.agree_every:
             return False
         late = self.late_updates >= LATE_UPDATES and self._is_enough(measured_updates, measured_seconds)

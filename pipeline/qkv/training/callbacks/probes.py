@@ -97,6 +97,11 @@ class ProbeArchive(keras.callbacks.Callback):
         super().__init__()
         self.pairs = [(source, reference) for source, reference in self.probes if reference]
 
+    @property
+    def needed_updates(self):
+        """The updates after which the loop must call it, see `training.loop`."""
+        return self.updates
+
     def on_train_begin(self, logs=None):
         for archive, update in probe_archives(self.folder):
             if update > self.first_update:

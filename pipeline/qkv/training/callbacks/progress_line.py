@@ -18,7 +18,7 @@ from ..stopping import Limits
 LONGEST_SILENCE_SECONDS = 10
 BAR_WIDTH = 20
 MEANS = {"loss": "loss {:.3f}", "tokens_per_second": "{:,.0f} tokens/s", "learning_rate": "learning rate {:.2e}"}
-COUNTS = {"skipped_updates": "{:.0f} updates left out", "compilations": "{:.0f} graphs compiled"}
+COUNTS = {"skipped_updates": "{:.0f} updates left out"}
 
 
 def clock(seconds: float) -> str:
@@ -52,6 +52,8 @@ class ProgressLine(keras.callbacks.Callback):
     updates_per_epoch: int
     progress: Progress
     stream: TextIO = field(default_factory=lambda: sys.stdout)
+
+    needed_updates = ()  # besides those that are logged, see `training.loop`
 
     def __post_init__(self) -> None:
         super().__init__()

@@ -81,6 +81,8 @@ class TensorBoard(keras.callbacks.Callback):
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     first_update: int = 0
 
+    needed_updates = ()  # besides those that are logged, see `training.loop`
+
     def __post_init__(self) -> None:
         super().__init__()
         self.folders = {"training": self.run.root, "validation": self.run.validation_events}
