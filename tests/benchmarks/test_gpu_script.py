@@ -8,6 +8,7 @@ import pytest
 from qkv.commands.train import parse_train_arguments
 from qkv.text.tokens import special_tokens
 from tests.benchmarks.contestants import text_batches
+from tests.benchmarks.gpu.memory import watch_memory
 from tests.benchmarks.gpu.page import write_page
 from tests.benchmarks.gpu.sitting import MeasurementError, Sitting, options
 from tests.benchmarks.gpu.text import Text, flops_per_token
@@ -16,6 +17,7 @@ from tests.benchmarks.gpu.training import compiled, measure_ours, read_training,
 PAIRS = 300
 LINES = """\
 computing on 1 GPU (NVIDIA H200, 9.0) in mixed_bfloat16
+XLA has prepared the update in 31 s
 48,000,000 parameters in float32; 27 batches an epoch, 4.2 % of their positions are padding
 update      1  epoch 1
 update    100  epoch 4  loss 6.219  learning rate 1.20e-03  0:01 left
@@ -95,12 +97,12 @@ def test_a_training_is_read_until_its_windows_are_enough():
     lines = [(10.0 + 2 * number, line) for number, line in enumerate(LINES)]
     began = []
     trained = read_training(iter(lines), lambda rates: len(rates) > 1, lambda: began.append(True))
-    assert (trained.rates, trained.padding, trained.start, began) == ([800_000, 900_001], 0.042, 12, [True])
-    assert trained.first_update == 14 and trained.facts == LINES[:1]
+    assert (trained.rates, trained.padding, trained.compiling, began) == ([800_000, 900_001], 0.042, 31, [True])
+    assert (trained.start, trained.first_update) == (14, 16) and trained.facts == LINES[:2]
 
 
 def test_the_first_update_ends_before_the_first_window():
-    lines = [(1.0, LINES[0]), (50.0, LINES[3]), (52.0, LINES[4])]
+    lines = [(1.0, LINES[0]), (50.0, LINES[4]), (52.0, LINES[5])]
     trained = read_training(iter(lines), lambda rates: False, lambda: None)
     assert trained.first_update == pytest.approx(50 - 99 * 0.02)
 
@@ -131,6 +133,22 @@ def test_a_training_is_measured(tmp_path):
     assert figures["tokens_per_second"] > 0 and 0 < figures["padding"] < 1 and len(figures["windows"]) == 2
     assert 0 < figures["start_seconds"] < figures["first_update_seconds"] < figures["sitting_seconds"]
     assert sum(len(ids) for side in text_batches.read_ids(tmp_path / "encoded/qkv") for ids in side) > 100_000
+
+
+def test_a_gpu_is_watched_as_nvidia_smi_describes_it(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text('#!/bin/sh\necho "$1" >> asked\nn=$(wc -l < asked)\necho "$((n * 100)), 1000"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.chdir(tmp_path)
+    with watch_memory() as seen:
+        while seen["used_megabytes"] < 200:
+            pass
+    assert seen == {"free_megabytes": 900, "used_megabytes": seen["used_megabytes"]}
+    tool.write_text("#!/bin/sh\necho '[N/A], [N/A]'\n")
+    with watch_memory() as seen:
+        pass
+    assert seen == {}
 
 
 def fail():
@@ -174,4 +192,4 @@ def test_the_page_judges_what_was_wanted_and_names_what_is_missing():
     assert "| base, 16,384 tokens: at least compiled PyTorch's rate | 0.80 times | no |" in page
     assert "| qkv, demo: 500,000 target tokens/s | 600,000 | yes |" in page
     assert "| base, 65,536 tokens: 40 % of the product rate | not measured |  |" in page
-    assert "- qkv: needs a run" in page and "| qkv, base, 16,384 tokens | 800,000 | 30.0 % |  |  |  |" in page
+    assert "- qkv: needs a run" in page and "| qkv, base, 16,384 tokens | 800,000 | 30.0 % |  |  |  |  |" in page

@@ -5,14 +5,13 @@ The base size does not fill a large card, so another process holds most of the m
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
 from tests.benchmarks.contest import ROOT
-from tests.benchmarks.gpu.sitting import MeasurementError, Sitting, query_gpus
+from tests.benchmarks.gpu.sitting import MeasurementError, Sitting, query_gpus, read_memory
 from tests.benchmarks.gpu.text import Text
 from tests.benchmarks.gpu.training import compiled, sizes, train_ours
 
@@ -44,8 +43,7 @@ def measure_memory(sitting: Sitting, text: Text) -> dict[str, Any]:
     fixed = sitting.results.get("training", {}).get("qkv, base, 16,384 tokens", {}).get("start_seconds")
     return {
         "batch_tokens": found and int(found[1].replace(",", "")),
-        "free_megabytes": seen[1] - seen[0] if seen else None,
-        "used_megabytes": seen[2] - seen[0] if seen else None,
+        **seen,
         "trial_seconds": fixed and round(trained.start - fixed, 1),
         "start_seconds": round(trained.start, 1),
         "batches_cut": "cut" in log,
@@ -81,23 +79,23 @@ def hold_memory(sitting: Sitting) -> Iterator[None]:
 
 
 @contextmanager
-def watch_memory() -> Iterator[list[int]]:
-    """Watches the first GPU; the list gets its megabytes in use at the start, in all, and the most in use."""
-    seen: list[int] = []
+def watch_memory() -> Iterator[dict[str, int]]:
+    """Watches the first GPU. The dict gets the megabytes that are free at the start, and the most that were taken."""
+    seen: dict[str, int] = {}
     over = Event()
+    before = read_memory()
 
     def watch() -> None:
-        while not over.is_set():
-            used, total = (int(float(value)) for value in query_gpus("memory.used", "memory.total")[0])
-            seen[:] = [seen[0], total, max(seen[2], used)] if seen else [used, total, used]
-            time.sleep(0.3)
+        while before and not over.wait(0.3):
+            if now := read_memory():
+                seen["used_megabytes"] = max(seen["used_megabytes"], now[0] - before[0])
 
-    if query_gpus("name"):
-        thread = Thread(target=watch, daemon=True)
-        thread.start()
-        while not seen:
-            time.sleep(0.05)
+    if before:
+        seen.update(free_megabytes=before[1] - before[0], used_megabytes=0)
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
     try:
         yield seen
     finally:
         over.set()
+        watching.join()

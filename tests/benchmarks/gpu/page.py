@@ -32,6 +32,7 @@ TRAINING = (
     Column("padding", "padding", _percent),
     Column("first_update_seconds", "first update, s"),
     Column("start_seconds", "start, s"),
+    Column("compiling_seconds", "XLA, s"),
 )
 COLUMNS = {
     "products": (
@@ -42,6 +43,7 @@ COLUMNS = {
     "first_update": (
         Column("cold_seconds", "cold, s"),
         Column("with_cache_seconds", "with the cache, s"),
+        Column("reading_seconds", "of which XLA, s"),
         Column("cache_megabytes", "cache so far, MB"),
     ),
     "demo": (

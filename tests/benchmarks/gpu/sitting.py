@@ -266,11 +266,21 @@ def query_gpus(*fields: str) -> list[list[str]]:
     return [re.split(r",\s*", row) for row in rows]
 
 
+def read_memory() -> tuple[int, int] | None:
+    """Returns the megabytes of the first GPU that are in use, and all of them; None if they are not known."""
+    rows = query_gpus("memory.used", "memory.total")
+    try:
+        used, total = map(int, rows[0])
+    except (IndexError, ValueError):
+        return None
+    return used, total
+
+
 def describe_machine() -> dict[str, str]:
     """Returns the facts for the caption."""
     gpus = query_gpus("name", "memory.total", "driver_version")
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    named = [f"{name}, {int(float(memory)) // 1024} GiB, driver {driver}" for name, memory, driver in gpus]
+    named = [f"{name}, {memory} MiB, driver {driver}" for name, memory, driver in gpus]
     return {"GPU": "; ".join(named) or "none", "processor": machine(), "commit": commit.stdout.strip() or "unknown"}

@@ -17,6 +17,7 @@ TURN_SECONDS = 2.0  # of a window and of the others' turns, about
 LIMIT = 150.0  # seconds of a training or a contestant
 UPDATE = re.compile(r"^update +([\d,]+) .*?(?:([\d,]+) tokens/s.*)?$")
 PADDING = re.compile(r"([\d.]+) % of their positions are padding")
+COMPILED = re.compile(r"XLA has prepared .* in ([\d,.]+) s")
 NEVER = 10_000_000  # updates
 AGAIN = ("base, 16,384 tokens", "demo")  # are started a second time
 WITHOUT_XLA = {"training.xla": False}
@@ -85,6 +86,7 @@ class Trained(NamedTuple):
     - padding: the share of the positions that are padding.
     - first_update: the seconds from the start to the end of the first update.
     - start: the seconds from the start to the line before training.
+    - compiling: the seconds in which XLA compiled the update or read it from the cache; None without XLA.
     - facts: the lines about device and XLA.
     """
 
@@ -92,6 +94,7 @@ class Trained(NamedTuple):
     padding: float | None
     first_update: float
     start: float
+    compiling: float | None
     facts: list[str]
 
 
@@ -107,11 +110,13 @@ def read_training(lines, enough: Callable[[list[float]], bool], at_first: Callab
     """
     rates: list[float] = []
     marks: list[tuple[float, int]] = []
-    share, start, facts = None, 0.0, []
+    share, start, compiling, facts = None, 0.0, None, []
     for seconds, line in lines:
         if found := PADDING.search(line):
             share, start = float(found[1]) / 100, seconds
-        if not marks and re.search(r"computing on|XLA|xla|packed|compil", line):
+        if found := COMPILED.search(line):
+            compiling = float(found[1].replace(",", ""))
+        if not marks and re.search(r"computing on|xla|XLA|packed", line):
             facts.append(line.strip())
         if (found := UPDATE.match(line)) and "validation" not in line:
             marks.append((seconds, int(found[1].replace(",", ""))))
@@ -125,7 +130,7 @@ def read_training(lines, enough: Callable[[list[float]], bool], at_first: Callab
         raise MeasurementError("there was no update")
     first, number = marks[0]
     paces = [(end - begin) / (last - before) for (begin, before), (end, last) in pairwise(marks) if last > before]
-    return Trained(rates, share, first - (number - 1) * min(paces, default=0.0), start, facts)
+    return Trained(rates, share, first - (number - 1) * min(paces, default=0.0), start, compiling, facts)
 
 
 def train_ours(
@@ -205,6 +210,7 @@ def measure_ours(sitting: Sitting, name: str, size: Size, more: Mapping[str, Any
         "padding": trained.padding,
         "first_update_seconds": round(trained.first_update, 1),
         "start_seconds": round(trained.start, 1),
+        "compiling_seconds": trained.compiling,
         "aim": size.aim,
         "facts": trained.facts,
         **_share(sitting, encoded, size, median(counted)),
@@ -290,6 +296,7 @@ def run_first_update(sitting: Sitting, text: Text) -> None:
             return {
                 "cold_seconds": before,
                 "with_cache_seconds": round(trained.first_update, 1),
+                "reading_seconds": trained.compiling,
                 "cache_megabytes": round(megabytes, 1),
             }
 
