@@ -13,7 +13,7 @@ MULTI30K = (
     ROOT / "../shared/corpora/multi30k_en_de/lc.norm.tok",
     Path("/work/shared/corpora/multi30k_en_de/lc.norm.tok"),
 )
-COPIES = 4  # of the text, so that an epoch has more than some batches of 65,536 tokens
+COPIES = 2  # of the text, so that an epoch has a dozen batches of 65,536 tokens
 PAIRS, HELD_OUT = 29_000, 1_000  # of made-up text
 NAMES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
