@@ -179,7 +179,6 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_has_started(tmp_path):
     assert [line for _, line in process.lines()] == ["begun\n"]
     with pytest.raises(MeasurementError, match="killed after 0 s: begun"):
         process.check()
-    assert process.seconds() < 30
 
 
 def test_the_page_judges_what_was_wanted_and_names_what_is_missing():

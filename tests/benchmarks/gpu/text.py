@@ -51,7 +51,7 @@ def find_text(folder: Path) -> Text:
         for name in NAMES.values():
             for language in ("en", "de"):
                 (text / f"{name}.{language}").write_bytes((source / f"{name}.{language}").read_bytes())
-        description = "Multi30k, English to German, 29,000 pairs"
+        description = f"Multi30k, English to German, 29,000 pairs, {COPIES} times for the base size"
     for language in ("en", "de"):
         lines = (text / f"train.{language}").read_bytes()
         (text / f"train_copies.{language}").write_bytes(COPIES * lines)
