@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -31,15 +32,26 @@ class Contestant:
         module: below `tests.benchmarks.contestants`.
         settings: what `prepare` is given, as JSON has it.
         threads: processor cores that it may use.
+        python: the command of its interpreter.
+        limit: the seconds after which its process is killed; None for no limit.
     """
 
-    def __init__(self, name: str, module: str, settings: Mapping[str, Any], threads: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        settings: Mapping[str, Any],
+        threads: int,
+        *,
+        python: Sequence[str] = (sys.executable,),
+        limit: float | None = None,
+    ) -> None:
         self.name = name
         self.turns: list[dict[str, float]] = []
         environment = {**TENSORFLOW, **os.environ, **dict.fromkeys(THREADS, str(threads))}
         started = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.contest", module, json.dumps(settings)],
+            [*python, "-m", "tests.benchmarks.contest", module, json.dumps(settings)],
             cwd=ROOT,
             env=environment,
             preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads]),
@@ -47,6 +59,10 @@ class Contestant:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._timer = Timer(limit, self._process.kill) if limit is not None else None
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
         self._answer()
         self.start_seconds = time.perf_counter() - started
 
@@ -62,6 +78,8 @@ class Contestant:
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def median(self, key: str) -> float:
         """Of the turns that were kept."""

@@ -12,6 +12,7 @@ from tests.benchmarks.contestants import decoding_text
 
 def prepare(settings):
     """`settings["quantization"]` is its compute type; its threads share each batch or take batches of their own."""
+    decoding_text.leave_gpu(settings)
     run, sentences = decoding_text.load(settings)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(run.directory.tokenizer))
     with tempfile.TemporaryDirectory() as folder:
@@ -19,6 +20,7 @@ def prepare(settings):
         apart = settings.get("batches_apart", False)
         translator = ctranslate2.Translator(
             folder,
+            device=settings.get("device", "cpu"),
             compute_type=settings.get("quantization", "float32"),
             inter_threads=settings["threads"] if apart else 1,
             intra_threads=1 if apart else settings["threads"],

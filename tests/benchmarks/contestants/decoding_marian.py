@@ -13,12 +13,15 @@ from tests.benchmarks.contestants import decoding_text
 
 
 def prepare(settings):
-    """Text in, text out, with our tokenizer."""
+    """Text in, text out, with our tokenizer; `settings["half"]`: in float16."""
+    decoding_text.leave_gpu(settings)
     run, sentences = decoding_text.load(settings)
     torch.set_num_threads(settings["threads"])
     with tempfile.TemporaryDirectory() as folder:
         write_marian(run, Path(folder))
         model = MarianMTModel.from_pretrained(folder).eval()
+    device = settings.get("device", "cpu")
+    model.to(device, torch.float16 if settings.get("half") else torch.float32)
     model.generation_config.bad_words_ids = None  # it is none of the work that is compared
     model.generation_config.max_length = None
 
@@ -28,7 +31,7 @@ def prepare(settings):
         found = [[]] * len(rows)
         for first in range(0, len(order), settings["batch"]):
             batch = order[first : first + settings["batch"]]
-            source = torch.from_numpy(pad([rows[i] for i in batch], len(rows[batch[0]]))).long()
+            source = torch.from_numpy(pad([rows[i] for i in batch], len(rows[batch[0]]))).long().to(device)
             with torch.inference_mode():
                 ids = model.generate(
                     input_ids=source,

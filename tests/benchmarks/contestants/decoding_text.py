@@ -1,4 +1,4 @@
-"""What every contestant of decoding is given: a run, the source sentences, and how they are searched."""
+"""What every contestant of decoding is given: a run, the source sentences, how they are searched, and the device."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,14 @@ from typing import Any
 
 from qkv.run.trained_run import TrainedRun, load_run
 from qkv.text.lines.text_file import read_lines
+
+
+def leave_gpu(settings: Mapping[str, Any]) -> None:
+    """Hides the GPU from TensorFlow, which reads the run, where another program translates on it."""
+    if settings.get("device") == "cuda":
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")
 
 
 def load(settings: Mapping[str, Any]) -> tuple[TrainedRun, list[str]]:

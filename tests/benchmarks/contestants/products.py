@@ -2,19 +2,19 @@
 
 import tensorflow as tf
 
-SIZE = 2048
-TIMES = 10
+SIZE, TIMES = 2048, 10  # a GPU needs larger and more products
 
 
 def prepare(settings):
-    """`settings["precision"]` is the number format, `float32` or `bfloat16`."""
-    x = tf.cast(tf.random.stateless_normal((SIZE, SIZE), (0, 0)), settings["precision"])
+    """`settings["precision"]` is the number format, `float32` or `bfloat16`; `size` and `times` may be given."""
+    size, times = settings.get("size", SIZE), settings.get("times", TIMES)
+    x = tf.cast(tf.random.stateless_normal((size, size), (0, 0)), settings["precision"])
     product = tf.function(lambda: tf.matmul(x, x))
 
     def turn():
-        for _ in range(TIMES):
+        for _ in range(times):
             last = product()
         float(last[0, 0])  # a GPU may not have finished before
-        return {"flops": 2.0 * TIMES * SIZE**3}
+        return {"flops": 2.0 * times * size**3}
 
     return turn
