@@ -10,7 +10,35 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ..runtime.devices import sizes
+from ..runtime.devices import sizes, visible_gpus
+
+
+def mean_and_clip(sums, tokens, clip_norm):
+    """Divides sums of gradients by the number of tokens, and scales them down if their norm is too large.
+
+    On a GPU all gradients are computed as one vector: a GPU waits longer for an operation on a small gradient than it
+    computes, and a Transformer has dozens of them.
+
+    Args:
+        sums: the gradient of each variable, summed over tokens.
+        tokens: the number of tokens, a scalar.
+        clip_norm: the maximum norm over all variables; 0 for no limit.
+
+    Returns:
+        The gradients, and their norm before they were scaled, a scalar.
+    """
+    shapes = [gradient.shape for gradient in sums]
+    on_gpu = bool(visible_gpus())
+    if on_gpu:
+        sums = [tf.concat([tf.reshape(gradient, (-1,)) for gradient in sums], 0)]
+    gradients = [gradient / tokens for gradient in sums]
+    norm = tf.linalg.global_norm(gradients)
+    if clip_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
+    if on_gpu:
+        parts = tf.split(gradients[0], [shape.num_elements() for shape in shapes])
+        gradients = [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+    return gradients, norm
 
 
 class FusedAdam(keras.optimizers.Adam):

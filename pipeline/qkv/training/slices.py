@@ -42,21 +42,20 @@ class Slices:
 
         def compute_slice(states, *tensors):
             nonlocal draws
-            with _CountDraws(list(zip(self._seeds, states, strict=True))) as scope:
+            with tf.device("CPU"):  # a GPU would copy each to the host, where random numbers start from
+                each_state = tf.unstack(states, len(self._seeds)) if self._seeds else []
+            with _CountDraws(list(zip(self._seeds, each_state, strict=True))) as scope:
                 values = function(batch.replace_arrays(tensors))
             draws = scope.draws
             return values
 
         graph = tf.function(compute_slice, autograph=False, experimental_attributes={"_noinline": True})
-        states = [seed.value * 1 for seed in self._seeds]
+        states = tf.stack([seed.value for seed in self._seeds]) if self._seeds else tf.zeros((0, 2))
         sums = []
         for rows in _split_batch(batch, self._number):
             sums.append(graph(states, *rows.arrays))
-            states = [
-                state + tf.constant([0, draws[id(seed)]], state.dtype)
-                for state, seed in zip(states, self._seeds, strict=True)
-            ]
-        for seed, state in zip(self._seeds, states, strict=True):
+            states += tf.constant([[0, draws[id(seed)]] for seed in self._seeds], states.dtype, states.shape)
+        for seed, state in zip(self._seeds, tf.unstack(states, len(self._seeds)), strict=True):
             seed.assign(state)
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
 

@@ -17,6 +17,7 @@ from ..text.batch import Batch
 from ..text.tokens.special_tokens import PAD
 from .loss import TotalLoss
 from .loss_scale import LossScale
+from .optimizers import mean_and_clip
 from .slices import Slices
 
 # All lengths are free, so that no new length makes TensorFlow trace the graph again.
@@ -131,10 +132,7 @@ class TrainStep:
         *gradients, loss, tokens = sums
         if self.loss_scale is not None:
             gradients = [gradient / self.loss_scale.scale for gradient in gradients]
-        gradients = [gradient / tokens for gradient in gradients]
-        norm = tf.linalg.global_norm(gradients)
-        if self.clip_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
+        gradients, norm = mean_and_clip(gradients, tokens, self.clip_norm)
         if self.loss_scale is not None:
             norm = self.loss_scale.apply_if_finite(self.optimizer, gradients, variables, norm)
         else:
