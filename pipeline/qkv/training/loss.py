@@ -112,14 +112,15 @@ def fused_cross_entropy(states, table, targets, token_weights, label_smoothing=0
 
     def chunk(rows, kernel, weights):
         logits = _logits(rows, kernel)
-        probabilities = tf.nn.softmax(logits)  # a single operation, faster than an exponential and a sum
-        # The same for every token of the vocabulary; the highest probability is at least 1 / V.
-        normalizers = tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(probabilities, -1))
-        probabilities = tf.cast(probabilities, kernel.dtype)
-        weighted_rows = tf.cast(tf.cast(rows, tf.float32) * weights, kernel.dtype)
-        gradient = tf.cast(tf.matmul(probabilities, kernel), tf.float32) * weights
-        table_gradient = tf.cast(tf.matmul(probabilities, weighted_rows, transpose_a=True), tf.float32)
-        return normalizers, [gradient], [table_gradient]
+        highest = tf.reduce_max(logits, -1, keepdims=True)
+        powers = tf.exp(logits - highest)
+        total = tf.reduce_sum(powers, -1, keepdims=True)
+        powers = tf.cast(powers, kernel.dtype)
+        scale = weights / total
+        scaled_rows = tf.cast(tf.cast(rows, tf.float32) * scale, kernel.dtype)
+        gradient = tf.cast(tf.matmul(powers, kernel), tf.float32) * scale
+        table_gradient = tf.cast(tf.matmul(powers, scaled_rows, transpose_a=True), tf.float32)
+        return (highest + tf.math.log(total))[:, 0], [gradient], [table_gradient]
 
     def value_and_gradients(states, table):
         most = chunk_tokens or sizes().loss_chunk_tokens
