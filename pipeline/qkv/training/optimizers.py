@@ -10,35 +10,41 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ..runtime.devices import sizes, visible_gpus
+from ..runtime.devices import sizes
 
 
-def mean_and_clip(sums, tokens, clip_norm):
+def mean_and_clip(sums, tokens, clip_norm, *, joined=False):
     """Divides sums of gradients by the number of tokens, and scales them down if their norm is too large.
-
-    On a GPU all gradients are computed as one vector: a GPU waits longer for an operation on a small gradient than it
-    computes, and a Transformer has dozens of them.
 
     Args:
         sums: the gradient of each variable, summed over tokens.
         tokens: the number of tokens, a scalar.
         clip_norm: the maximum norm over all variables; 0 for no limit.
+        joined: whether all gradients are computed as one vector. A GPU waits longer for the start of an operation on a
+            small gradient than it computes, and a Transformer has dozens of them.
 
     Returns:
         The gradients, and their norm before they were scaled, a scalar.
     """
     shapes = [gradient.shape for gradient in sums]
-    on_gpu = bool(visible_gpus())
-    if on_gpu:
-        sums = [tf.concat([tf.reshape(gradient, (-1,)) for gradient in sums], 0)]
+    if joined:
+        sums = [join(sums)]
     gradients = [gradient / tokens for gradient in sums]
     norm = tf.linalg.global_norm(gradients)
     if clip_norm:
         gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
-    if on_gpu:
-        parts = tf.split(gradients[0], [shape.num_elements() for shape in shapes])
-        gradients = [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-    return gradients, norm
+    return split(gradients[0], shapes) if joined else gradients, norm
+
+
+def join(tensors):
+    """Joins tensors of one type, of any shapes, to a vector."""
+    return tf.concat([tf.reshape(tensor, (-1,)) for tensor in tensors], 0)
+
+
+def split(vector, shapes):
+    """Splits a vector into tensors of these shapes: the inverse of `join`."""
+    parts = tf.split(vector, [shape.num_elements() for shape in shapes])
+    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 class FusedAdam(keras.optimizers.Adam):

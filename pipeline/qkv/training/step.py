@@ -5,6 +5,7 @@ same on whichever replica it is computed. `TrainStep.update` shows the whole upd
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from ..errors import InputError
+from ..runtime.devices import visible_gpus
 from ..runtime.graphs import forget_gradients
 from ..text.batch import Batch
 from ..text.tokens.special_tokens import PAD
@@ -87,6 +89,8 @@ class TrainStep:
             raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
         self.loss_scale = LossScale(self.strategy) if is_half else None
         self._slices = Slices(self.model, self.slices)
+        # Without XLA, a GPU waits for each small operation on a weight or a gradient.
+        self._joins = bool(visible_gpus()) and not self.xla
         self._traced: list[tf.Graph] = []
         self._update_graph = self.graph(
             lambda *tensors: self.update(self.signature.replace_arrays(tensors)), self.signature.arrays, self.xla
@@ -117,7 +121,7 @@ class TrainStep:
         variables = self.model.trainable_variables
 
         def compute_sums(rows: Batch) -> list[Any]:
-            with tf.GradientTape() as tape:
+            with tf.GradientTape() as tape, self._slices.cast_weights() if self._joins else nullcontext():
                 loss, total_loss = self.loss(rows)  # forward pass and loss
                 if self.loss_scale is not None:
                     total_loss = total_loss * self.loss_scale.scale
@@ -132,7 +136,7 @@ class TrainStep:
         *gradients, loss, tokens = sums
         if self.loss_scale is not None:
             gradients = [gradient / self.loss_scale.scale for gradient in gradients]
-        gradients, norm = mean_and_clip(gradients, tokens, self.clip_norm)
+        gradients, norm = mean_and_clip(gradients, tokens, self.clip_norm, joined=self._joins)
         if self.loss_scale is not None:
             norm = self.loss_scale.apply_if_finite(self.optimizer, gradients, variables, norm)
         else:
