@@ -28,12 +28,8 @@ MATRICES = ["a", "b", "c", "tall", "square"]
 SETTINGS = {"adam_beta_2": 0.98, "epsilon": 1e-9}
 OURS = {"beta_2": 0.98, "epsilon": 1e-9}
 DECAYS = [None, 0.3]
-# Of an update of a layer on either side in bfloat16, by kind.
-MOST_KERNELS = {
-    **{"Cast": 60, "Mul": 92, "MatMul": 79, "ResourceApplyAdam": 39, "Sub": 30, "AddV2": 28, "Transpose": 22},
-    **{"Fill": 20, "RealDiv": 2, "L2Loss": 1, "FloorMod": 0, "ConcatV2": 3, "SplitV": 3},
-}
-OTHER_KERNELS = 160
+MOST_KERNELS = 530  # of an update of a layer on either side in bfloat16
+MOST_OF_A_KIND = {"Cast": 60, "Mul": 92, "Transpose": 22, "Fill": 20, "RealDiv": 2, "L2Loss": 1, "FloorMod": 0}
 
 
 def trained(optimizer, updates=4):
@@ -126,6 +122,6 @@ def test_an_update_starts_few_kernels_on_a_gpu(monkeypatch):
     update = step._update_graph.get_concrete_function()
     assert without_kernels(update) == set()
     kernels = kernels_launched(optimised_operations(update))
-    assert {kind: kernels[kind] for kind, most in MOST_KERNELS.items() if kernels[kind] > most} == {}
+    assert {kind: kernels[kind] for kind, most in MOST_OF_A_KIND.items() if kernels[kind] > most} == {}
     assert kernels["ResourceApplyAdam"] == len(model.trainable_variables)
-    assert sum(kernels.values()) <= sum(MOST_KERNELS.values()) + OTHER_KERNELS, kernels
+    assert sum(kernels.values()) <= MOST_KERNELS, kernels
