@@ -153,7 +153,7 @@ class Dropout(keras.layers.Dropout):
         """
         import tensorflow as tf  # the layers need no TensorFlow on other backends
 
-        with tf.device("CPU"):  # TensorFlow reads seeds in the host's memory; the formula is that of Keras
+        with tf.device("CPU:0"):  # TensorFlow reads seeds in the host's memory; the formula is that of Keras
             seed = tf.cast(tf.math.floormod(self.seed_generator.next(), tf.int32.max - 1), tf.int32)
         words = tf.random.stateless_uniform(((count + 7) // 8, 1), seed, None, None, tf.int64)
         return ops.bitwise_xor(words, 2**31 - 2**63)  # `randint` flips the highest bit of each half

@@ -49,7 +49,7 @@ class Slices:
 
         def compute_slice(states, *tensors):
             nonlocal draws
-            with tf.device("CPU"):  # a GPU would copy each to the host, where random numbers start from
+            with tf.device("CPU:0"):  # a GPU would copy each to the host, where random numbers start from
                 each_state = tf.unstack(states, len(self._seeds)) if self._seeds else []
             with _CountDraws(list(zip(self._seeds, each_state, strict=True)), self._weights) as scope:
                 values = function(batch.replace_arrays(tensors))
