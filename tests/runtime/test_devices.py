@@ -43,11 +43,30 @@ def processor(monkeypatch):
     return set_processor
 
 
+ISA_VARIABLES = "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"
+
+
 @pytest.mark.parametrize(("flags", "expected"), [("sse avx512_bf16", True), ("amx_bf16", True), ("avx2 fma", False)])
 def test_a_processor_multiplies_bfloat16_if_its_flags_say_so(flags, expected, tmp_path, monkeypatch):
     file = tmp_path / "cpuinfo"
     file.write_text(f"processor : 0\nflags\t\t: fpu {flags}\n")
     monkeypatch.setattr(devices, "Path", lambda path: file)
+    for name in ISA_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert devices._cpu_multiplies_bfloat16() is expected
+
+
+@pytest.mark.parametrize("name", ISA_VARIABLES)
+@pytest.mark.parametrize(
+    ("highest", "expected"), [("AVX2", False), ("avx512_core", False), ("AVX512_CORE_BF16", True), ("ALL", True)]
+)
+def test_a_processor_multiplies_no_bfloat16_if_a_variable_forbids_it(name, highest, expected, tmp_path, monkeypatch):
+    file = tmp_path / "cpuinfo"
+    file.write_text("flags : fpu avx512_bf16\n")
+    monkeypatch.setattr(devices, "Path", lambda path: file)
+    for variable in ISA_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(name, highest)
     assert devices._cpu_multiplies_bfloat16() is expected
 
 

@@ -7,7 +7,11 @@ from functools import cache
 from types import SimpleNamespace
 
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2
+from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 from tensorflow.python.framework.kernels import get_registered_kernels_for_op
+from tensorflow.python.grappler import tf_optimizer
+from tensorflow.python.grappler.cluster import Cluster
 
 HOST, DEVICE, HANDLE = "host", "device", "handle"
 BOOKKEEPING = {"Placeholder", "NoOp", "_Arg", "_Retval"}
@@ -36,6 +40,8 @@ def _fits(kernel, operation):
 
 def _places(operation, arguments, tensors):
     """Where each tensor is expected or left."""
+    if "CPU" in operation.device:
+        return [_place(tensor, True) for tensor in tensors]
     if operation.type in CALLS | BOOKKEEPING:  # functions take 32-bit integers in the host's memory
         return [_place(tensor, tensor.dtype.name == "int32") for tensor in tensors]
     kernel = kernel_of(operation)
@@ -140,3 +146,71 @@ def pretend_gpus(monkeypatch, *capabilities, name="NVIDIA Test"):
     monkeypatch.setattr(tf.config, "set_visible_devices", set_visible)
     monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
     return visible
+
+
+def optimised_operations(function):
+    """All operations of a concrete function as TensorFlow would run it on a GPU: Grappler has folded, merged and
+    pruned them."""
+    device = "/job:localhost/replica:0/task:0/device:GPU:0"
+    named = device_properties_pb2.NamedDevice(name=device)
+    named.properties.type, named.properties.num_cores, named.properties.frequency = "GPU", 100, 1500
+    named.properties.memory_size = 1 << 34
+    named.properties.environment["architecture"] = "8.0"
+    cluster = Cluster(devices=[named])
+    settings = config_pb2.ConfigProto()
+    settings.graph_options.rewrite_options.min_graph_nodes = -1
+    graph = meta_graph_pb2.MetaGraphDef(graph_def=function.graph.as_graph_def(add_shapes=True))
+    for node in graph.graph_def.node:
+        node.device = node.device or device
+    kept = [one.name for one in (*function.graph.outputs, *function.graph.control_outputs)]
+    graph.collection_def["train_op"].node_list.value.extend(kept)
+    optimised = tf_optimizer.OptimizeGraph(settings, graph, cluster=cluster, strip_default_attributes=False)
+    functions = {one.signature.name: one for one in optimised.library.function}
+    with tf.Graph().as_default() as imported:
+        tf.import_graph_def(optimised, name="")
+    graphs, seen = [imported], set()
+    while graphs:
+        operations = graphs.pop().get_operations()
+        yield from operations
+        attributes = [value for one in operations if one.type in CALLS for value in one.node_def.attr.values()]
+        for name in {value.func.name for value in attributes} & set(functions) - seen:
+            seen.add(name)
+            graphs.append(function_def_to_graph(functions[name]))
+
+
+ON_HOST = {"Shape", "Size", "Rank", "BroadcastGradientArgs", "LoopCond"}
+WITHOUT_WORK = {
+    *("Const", "Placeholder", "Identity", "IdentityN", "Reshape", "ExpandDims", "Squeeze", "Bitcast", "StopGradient"),
+    *("ReadVariableOp", "AssignVariableOp", "Switch", "Merge", "Enter", "Exit", "NextIteration"),
+    *("EmptyTensorList", "TensorListReserve", "TensorListSetItem", "TensorListGetItem", "TensorListPushBack"),
+    "TensorListPopBack",
+}
+
+
+def kernels_launched(operations):
+    """How often a GPU starts a kernel, by kind of operation; copies between its memory and the host's are not counted.
+
+    Operations on the host's numbers, such as shapes, and those that only pass a tensor on start none. A sum over no
+    axes, as the gradient of a broadcast with unknown shapes has, passes its tensor on.
+    """
+    found = Counter()
+    for operation in operations:
+        if operation.type in ON_HOST | WITHOUT_WORK | CALLS | BOOKKEEPING:
+            continue
+        if operation.type == "Sum" and _behind(operation.inputs[1]).type == "BroadcastGradientArgs":
+            continue
+        if operation.type == "StridedSlice" and operation.inputs[1].shape == (1,):  # a part of the same memory
+            continue
+        arguments, tensors = operation.op_def.output_arg, list(operation.outputs)
+        if not tensors:
+            arguments, tensors = operation.op_def.input_arg, list(operation.inputs)
+        if DEVICE in _places(operation, arguments, tensors):
+            found[operation.type] += 1
+    return found
+
+
+def _behind(tensor):
+    """The operation that computes a tensor, casts and copies left out."""
+    while tensor.op.type in ("Identity", "Cast"):
+        tensor = tensor.op.inputs[0]
+    return tensor.op

@@ -102,16 +102,29 @@ class SelfAttention(AttentionLayer):
         if x_mask is not None:
             # LSH hashes all positions before it masks any, so its buckets must not depend on padding.
             x = ops.where(ops.expand_dims(ops.cast(x_mask, "bool"), -1), x, ops.zeros_like(x))
-        x_with_positions = x if positions is None else x + positions
-        parts = {"key": x_with_positions, "value": x}
-        if self.qkv_projection is not None:
-            parts |= self._project_parts(x, positions)
-        query, key, value = parts.get("query", parts["key"]), parts["key"], parts["value"]
-        query, key = self.split_heads(query), self.split_heads(key, self.key_value_heads)
+        if positions is None and len(self.widths) == 3 and len(set(self.widths.values())) == 1:
+            query, key, value = self._project_at_once(x)
+        else:
+            x_with_positions = x if positions is None else x + positions
+            parts = {"key": x_with_positions, "value": x}
+            if self.qkv_projection is not None:
+                parts |= self._project_parts(x, positions)
+            query, key, value = parts.get("query", parts["key"]), parts["key"], parts["value"]
+            query, key = self.split_heads(query), self.split_heads(key, self.key_value_heads)
+            value = self.split_heads(value, self.key_value_heads)
         if distances.rotation is not None and self.mechanism.uses_score:
             query, key = rotate(query, distances.rotation), rotate(key, distances.rotation)
-        value = self.split_heads(value, self.key_value_heads)
         return tap(self, "queries", query), tap(self, "keys", key), tap(self, "values", value)
+
+    def _project_at_once(self, x):
+        """Projects x `(B, T, D)` to queries, keys and values `(B, H, T, K)`, if all three have one width.
+
+        The axes are moved once, so that the three are parts of one array and need no copy.
+        """
+        projected = self.qkv_projection(x)
+        batch, length, width = dynamic_shape(projected)
+        split = ops.reshape(projected, (batch, length, 3, self.num_heads, width // (3 * self.num_heads)))
+        return tuple(ops.unstack(ops.transpose(split, (2, 0, 3, 1, 4)), 3))
 
     def _project_parts(self, x, positions):
         """Projects x `(B, T, D)` by one matrix and splits the result.

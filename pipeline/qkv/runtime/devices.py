@@ -1,5 +1,6 @@
 """Chooses the devices of a run, their number format, and the sizes of the work that they do at once."""
 
+import os
 import signal
 import timeit
 from collections.abc import Iterator
@@ -126,8 +127,18 @@ def slices_per_update() -> int:
     return sizes().update_slices
 
 
+ISAS_WITH_BFLOAT16 = ("DEFAULT", "ALL", "AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX512_CORE_AMX", "AVX10_1_512")
+"""Beginnings of the values of ONEDNN_MAX_CPU_ISA with which oneDNN uses instructions for bfloat16."""
+
+
 def _cpu_multiplies_bfloat16() -> bool:
-    """Returns whether the processor has instructions for products of bfloat16; False if the system is not Linux."""
+    """Returns whether oneDNN multiplies bfloat16 by instructions of the processor; False if the system is not Linux.
+
+    The variable ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) may forbid oneDNN to use them.
+    """
+    highest = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "DEFAULT"
+    if not highest.upper().startswith(ISAS_WITH_BFLOAT16):
+        return False
     with suppress(OSError):
         return not {"amx_bf16", "avx512_bf16"}.isdisjoint(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     return False

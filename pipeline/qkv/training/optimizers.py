@@ -13,6 +13,40 @@ import tensorflow as tf
 from ..runtime.devices import sizes
 
 
+def mean_and_clip(sums, tokens, clip_norm, *, joined=False):
+    """Divides sums of gradients by the number of tokens, and scales them down if their norm is too large.
+
+    Args:
+        sums: the gradient of each variable, summed over tokens.
+        tokens: the number of tokens, a scalar.
+        clip_norm: the maximum norm over all variables; 0 for no limit.
+        joined: whether all gradients are computed as one vector. A GPU waits longer for the start of an operation on a
+            small gradient than it computes, and a Transformer has dozens of them.
+
+    Returns:
+        The gradients, and their norm before they were scaled, a scalar.
+    """
+    shapes = [gradient.shape for gradient in sums]
+    if joined:
+        sums = [join(sums)]
+    gradients = [gradient / tokens for gradient in sums]
+    norm = tf.linalg.global_norm(gradients)
+    if clip_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
+    return split(gradients[0], shapes) if joined else gradients, norm
+
+
+def join(tensors):
+    """Joins tensors of one type, of any shapes, to a vector."""
+    return tf.concat([tf.reshape(tensor, (-1,)) for tensor in tensors], 0)
+
+
+def split(vector, shapes):
+    """Splits a vector into tensors of these shapes: the inverse of `join`."""
+    parts = tf.split(vector, [shape.num_elements() for shape in shapes])
+    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
 class FusedAdam(keras.optimizers.Adam):
     """Adam, with the same updates as `keras.optimizers.Adam` (Kingma and Ba 2015, section 2, last paragraph), faster.
 

@@ -1,14 +1,17 @@
 """The slices of a batch: parts of nearly equal numbers of sentences, which a device computes in parallel."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ..layers.keras_layers import Dense
 from ..text.batch import Batch
+from .optimizers import join, split
 from .seeds import generators
 
 
@@ -29,6 +32,10 @@ class Slices:
     def __init__(self, model: keras.Model, number: int) -> None:
         self._number = number
         self._seeds = generators(model)
+        self._dtype = model.dtype_policy.compute_dtype
+        self._weights: dict[int, Any] = {}  # the weights cast by `cast_weights`, by the `id` of the variable
+        layers = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
+        self._cast = [variable for layer in layers for variable in layer.variables if variable.dtype != self._dtype]
         _make_global_generator()  # made while a graph is traced, it would have the graph traced again
 
     def sum(self, function: Callable[[Batch], list[Any]], batch: Batch) -> list[Any]:
@@ -42,23 +49,51 @@ class Slices:
 
         def compute_slice(states, *tensors):
             nonlocal draws
-            with _CountDraws(list(zip(self._seeds, states, strict=True))) as scope:
+            with tf.device("CPU:0"):  # a GPU would copy each to the host, where random numbers start from
+                each_state = tf.unstack(states, len(self._seeds)) if self._seeds else []
+            with _CountDraws(list(zip(self._seeds, each_state, strict=True)), self._weights) as scope:
                 values = function(batch.replace_arrays(tensors))
             draws = scope.draws
             return values
 
         graph = tf.function(compute_slice, autograph=False, experimental_attributes={"_noinline": True})
-        states = [seed.value * 1 for seed in self._seeds]
+        states = tf.stack([seed.value for seed in self._seeds]) if self._seeds else tf.zeros((0, 2))
         sums = []
         for rows in _split_batch(batch, self._number):
             sums.append(graph(states, *rows.arrays))
-            states = [
-                state + tf.constant([0, draws[id(seed)]], state.dtype)
-                for state, seed in zip(states, self._seeds, strict=True)
-            ]
-        for seed, state in zip(self._seeds, states, strict=True):
+            states += tf.constant([[0, draws[id(seed)]] for seed in self._seeds], states.dtype, states.shape)
+        for seed, state in zip(self._seeds, tf.unstack(states, len(self._seeds)), strict=True):
             seed.assign(state)
         return [tf.add_n(values) for values in zip(*sums, strict=True)]
+
+    @contextmanager
+    def cast_weights(self) -> Iterator[None]:
+        """Casts the weights of all dense layers to the compute dtype together, for the block, in `function` of `sum`.
+
+        Each layer would otherwise cast its own, and cast their gradients back: on a GPU small operations that wait for
+        each other. Open the block within the gradient tape.
+        """
+        if self._cast:
+            tensors = _cast_together([variable.value for variable in self._cast], self._dtype)
+            self._weights.update(zip(map(id, self._cast), tensors, strict=True))
+        try:
+            yield
+        finally:
+            self._weights.clear()
+
+
+def _cast_together(values: Sequence[Any], dtype: str) -> list[Any]:
+    """Casts tensors of one type in one operation, and their gradients back in another one."""
+    shapes = [value.shape for value in values]
+
+    @tf.custom_gradient
+    def cast(*values):
+        def gradient(*upstream):
+            return split(tf.cast(join(upstream), values[0].dtype), shapes)
+
+        return split(tf.cast(join(values), dtype), shapes), gradient
+
+    return cast(*values)
 
 
 class _CountDraws(keras.StatelessScope):
@@ -68,14 +103,19 @@ class _CountDraws(keras.StatelessScope):
 
     Args:
         states: pairs of a generator's variable and the state from which it draws.
+        weights: the values of further variables, by the `id` of the variable.
 
     Attributes:
         draws: the number of draws by the `id` of the variable.
     """
 
-    def __init__(self, states: Sequence[tuple[keras.Variable, Any]]) -> None:
+    def __init__(self, states: Sequence[tuple[keras.Variable, Any]], weights: Mapping[int, Any]) -> None:
         super().__init__(states)
         self.draws: Counter[int] = Counter()
+        self._weights = weights
+
+    def get_current_value(self, variable: keras.Variable) -> Any:
+        return self._weights[id(variable)] if id(variable) in self._weights else super().get_current_value(variable)
 
     def add_update(self, update) -> None:
         variable, value = update

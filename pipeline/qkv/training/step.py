@@ -5,6 +5,7 @@ same on whichever replica it is computed. `TrainStep.update` shows the whole upd
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,11 +16,13 @@ import tensorflow as tf
 
 from ..errors import InputError
 from ..runtime import compiled_programs
+from ..runtime.devices import visible_gpus
 from ..runtime.graphs import forget_gradients
 from ..text.batch import Batch
 from ..text.tokens.special_tokens import PAD
 from .loss import TotalLoss
 from .loss_scale import LossScale
+from .optimizers import mean_and_clip
 from .slices import Slices
 
 # All lengths are free, so that no new length makes TensorFlow trace the graph again.
@@ -92,6 +95,8 @@ class TrainStep:
         shapes = [spec.shape for spec in self.signature.arrays]
         self.takes_several = self.replicas == 1 and all(shape.is_fully_defined() for shape in shapes)
         self._slices = Slices(self.model, self.slices)
+        # Without XLA, a GPU waits for each small operation on a weight or a gradient.
+        self._joins = bool(visible_gpus()) and not self.xla
         self._traced: list[tf.Graph] = []
         self._update_graph = self.graph(
             lambda *tensors: self.update(self.signature.replace_arrays(tensors)), self.signature.arrays, self.xla
@@ -135,7 +140,7 @@ class TrainStep:
         variables = self.model.trainable_variables
 
         def compute_sums(rows: Batch) -> list[Any]:
-            with tf.GradientTape() as tape:
+            with tf.GradientTape() as tape, self._slices.cast_weights() if self._joins else nullcontext():
                 loss, total_loss = self.loss(rows)  # forward pass and loss
                 if self.loss_scale is not None:
                     total_loss = total_loss * self.loss_scale.scale
@@ -150,10 +155,7 @@ class TrainStep:
         *gradients, loss, tokens = sums
         if self.loss_scale is not None:
             gradients = [gradient / self.loss_scale.scale for gradient in gradients]
-        gradients = [gradient / tokens for gradient in gradients]
-        norm = tf.linalg.global_norm(gradients)
-        if self.clip_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
+        gradients, norm = mean_and_clip(gradients, tokens, self.clip_norm, joined=self._joins)
         if self.loss_scale is not None:
             norm = self.loss_scale.apply_if_finite(self.optimizer, gradients, variables, norm)
         else:
