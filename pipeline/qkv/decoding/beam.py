@@ -27,6 +27,7 @@ from .search import (
     gather_rows,
     is_number,
     join_hypotheses,
+    log_sum_exp,
     repeat_while,
     write_at,
 )
@@ -316,25 +317,31 @@ def extend_hypotheses(
         the token that it adds, int32 `(A, 2 K)`.
     """
     size = settings.size
-    scores = ops.log_softmax(ops.cast(logits, "float32"))
+    logits = ops.cast(logits, "float32")
     _, _, length = dynamic_shape(state.live.ids)
-    vocabulary = dynamic_shape(scores)[-1]
-    allowed = ban_early_end(ban_special_tokens(scores), state.step, settings.min_length)
+    vocabulary = dynamic_shape(logits)[-1]
+    # A log-probability is a logit minus a number that its whole row shares. So logits are banned and compared, and the
+    # number is subtracted from the few that are chosen.
+    normalizers = log_sum_exp(logits)
+    allowed = ban_early_end(logits, state.step, settings.min_length)
     history = ops.reshape(state.live.ids, (-1, length))
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
-    allowed = constraint.allow(allowed, scores, state.constraint_state, state.step, state.rows)
-    if settings.renormalize:
-        allowed = ops.log_softmax(allowed)
+    allowed = constraint.allow(allowed, logits, state.constraint_state, state.step, state.rows)
+    ranking_normalizers = log_sum_exp(ban_special_tokens(allowed)) if settings.renormalize else normalizers
     if is_last is not None:
-        allowed = force_end(allowed, ops.repeat(is_last, size))
+        allowed = force_end(allowed, ops.repeat(is_last, size), certain=ranking_normalizers)
     if forced_tokens is not None:
-        allowed = force_tokens(allowed, scores, ops.repeat(forced_tokens, size))
-    totals = ops.reshape(state.live.scores, (-1, 1)) + allowed
-    totals = ops.reshape(totals, (-1, size, vocabulary))
-    totals, indices = constraint.best_extensions(totals, state.constraint_state, state.rows, 2 * size)
+        forced_tokens = ops.repeat(forced_tokens, size)
+        allowed = force_tokens(allowed, logits, forced_tokens)
+        is_free = ops.expand_dims(ops.equal(forced_tokens, PAD), 1)
+        ranking_normalizers = ops.where(is_free, ranking_normalizers, normalizers)
+    offsets = state.live.scores - ops.reshape(ranking_normalizers, (-1, size))
+    allowed = ops.reshape(allowed, (-1, size, vocabulary))
+    totals, indices = constraint.best_extensions(allowed, offsets, state.constraint_state, state.rows, 2 * size)
     parents = indices // vocabulary
     tokens = indices % vocabulary
-    token_scores = ops.take_along_axis(ops.reshape(scores, (-1, size * vocabulary)), indices, axis=1)
+    token_scores = ops.take_along_axis(ops.reshape(logits, (-1, size * vocabulary)), indices, axis=1)
+    token_scores = token_scores - ops.take_along_axis(ops.reshape(normalizers, (-1, size)), parents, axis=1)
     candidates = Hypotheses(
         write_at(gather_columns(state.live.ids, parents), state.step, tokens),
         write_at(gather_columns(state.live.log_probabilities, parents), state.step, token_scores),

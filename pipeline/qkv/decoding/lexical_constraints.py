@@ -296,6 +296,7 @@ class LexicalConstraint(Constraint):
         return LexicalState(self.ban.advance(banned, tokens) if self.ban else (), progress)
 
     def allow(self, allowed, scores, state, step, rows):
+        allowed = ban_special_tokens(allowed)
         remaining = ops.repeat(ops.take(self.max_lengths, rows) - step - 1, self.size)
         following = self.ban.following(state.banned) if self.ban else None
         needed = self._tokens_needed(state, rows) if self.requirements else None
@@ -314,13 +315,13 @@ class LexicalConstraint(Constraint):
             lambda: ops.where(has_token, enforced, enforce(ban_special_tokens(scores))),
         )
 
-    def best_extensions(self, totals, state, rows, count):
+    def best_extensions(self, allowed, offsets, state, rows, count):
         if not self.requirements:
-            return super().best_extensions(totals, state, rows, count)
-        sentences, size, vocabulary = dynamic_shape(totals)
+            return super().best_extensions(allowed, offsets, state, rows, count)
+        sentences, size, vocabulary = dynamic_shape(allowed)
         needed = self._tokens_needed(state, rows)
-        totals = ops.reshape(totals, (-1, vocabulary))
-        likeliest, tokens = top_k_of_many(totals, min(count, vocabulary))
+        totals = ops.reshape(allowed, (-1, vocabulary)) + ops.reshape(offsets, (-1, 1))
+        likeliest, tokens = top_k_of_many(ops.expand_dims(totals, 1), min(count, vocabulary))
         opens = ops.take(opens_word(self.requirements.symbols), tokens)
         after_likeliest = ops.where(opens, ops.expand_dims(needed.after_word, 1), ops.expand_dims(needed.after_any, 1))
         first_index = ops.expand_dims(ops.arange(sentences * size, dtype="int32") % size * vocabulary, 1)
