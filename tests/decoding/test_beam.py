@@ -43,7 +43,7 @@ def searcher(settings, length, how, coverage):
     """The search as a function of chains and longest lengths; a graph is traced once for all batches."""
 
     def run(chain, most):
-        histories = ops.zeros((ops.shape(chain)[0] * settings.size, length), "int32")
+        histories = ops.zeros((ops.shape(chain)[0], length), "int32")
         state = (histories, ops.zeros((), "int32"))
         return beam_search(next_of_chain, chain, state, most, length, settings, coverage=coverage)
 
@@ -135,9 +135,9 @@ def test_a_finished_sentence_leaves_the_batch():
     chain = chains(3)
     chain[:, :, EOS] = -30.0
     chain[0, BOS, EOS] = 30.0
-    state = (np.zeros((6, 8), "int32"), ops.zeros((), "int32"))
+    state = (np.zeros((3, 8), "int32"), ops.zeros((), "int32"))
     beam_search(step, chain, state, np.array([8, 3, 5], "int32"), 8, BeamSettings(size=2))
-    assert batch == [6, 4, 4, 2, 2]
+    assert batch == [3, 4, 4, 2, 2]  # one hypothesis of each sentence at first, then two
 
 
 def test_ties_go_to_the_lower_id():
@@ -294,10 +294,8 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
         output = model.decode(history[:, : int(step) + 1], rows_for_each(memory, rows))
         return output.logits[:, -1], (history, step + 1)
 
-    hypotheses = beam_search(
-        cached, memory, rows_for_each(model.start_cache(memory), len(SOURCE) * size), most, 5, settings
-    )
-    empty = (ops.zeros((len(SOURCE) * size, 5), "int32"), ops.zeros((), "int32"))
+    hypotheses = beam_search(cached, memory, model.start_cache(memory), most, 5, settings)
+    empty = (ops.zeros((len(SOURCE), 5), "int32"), ops.zeros((), "int32"))
     expected = beam_search(full, memory, empty, most, 5, settings)
     np.testing.assert_allclose(hypotheses.scores, expected.scores, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(hypotheses.ids, expected.ids)

@@ -26,7 +26,7 @@ def test_a_wide_beam_finds_the_best_of_all_targets_that_begin_so():
     a, b, c = LETTERS[:3]
     prefixes = [[], [a], [c, b], [b, b, a], [a, a]]
     settings, chain = BeamSettings(size=150, best=3, length_penalty=0.6, no_repeat_ngram=0), chains(len(prefixes))
-    state = (ops.zeros((len(prefixes) * settings.size, LONGEST), "int32"), ops.zeros((), "int32"))
+    state = (ops.zeros((len(prefixes), LONGEST), "int32"), ops.zeros((), "int32"))
     most = np.full(len(prefixes), LONGEST, "int32")
     hypotheses = beam_search(next_of_chain, chain, state, most, LONGEST, settings, prefix=pad(prefixes, LONGEST))
     for sentence, prefix in enumerate(prefixes):

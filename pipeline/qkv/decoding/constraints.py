@@ -1,9 +1,11 @@
 """Constraints on the tokens that a search may choose next.
 
 Each function takes scores of the next tokens, float32 `(R, V)`, and returns them with minus infinity for the banned
-tokens. Scores are log-probabilities, or logits, which differ from them by a number for each row. `Constraint` is the interface of further constraints of a beam search.
+tokens. Scores are log-probabilities, or logits, which differ from them by one number for each row. `Constraint` is the
+interface of further constraints of a beam search.
 
-Letters: A sentences still searched, B batch, K beam size, R hypotheses, L maximum length of a target, V vocabulary.
+Letters: A sentences still searched, B batch, W live hypotheses of a sentence, R hypotheses, L maximum length of a
+target, V vocabulary.
 """
 
 from keras import ops
@@ -96,19 +98,19 @@ class Constraint:
     """
 
     def start(self):
-        """Returns the state before the first token: any nested structure of tensors `(B * K, ...)`."""
+        """Returns the state before the first token: any nested structure of tensors `(B, ...)`."""
         return ()
 
     def advance(self, state, tokens, rows):
-        """Returns the state after `tokens`, the last token of each hypothesis, int32 `(A * K,)`; BOS at the start."""
+        """Returns the state after `tokens`, the last token of each hypothesis, int32 `(A * W,)`; BOS at the start."""
         return ()
 
     def allow(self, allowed, scores, state, step, rows):
-        """Returns the scores of the next tokens, float32 `(A * K, V)`, minus infinity for tokens that are not allowed.
+        """Returns the scores of the next tokens, float32 `(A * W, V)`, minus infinity for tokens that are not allowed.
 
         Args:
-            allowed: the scores after the bans of the settings, float32 `(A * K, V)`. PAD and BOS are not yet banned.
-            scores: the scores before any ban, float32 `(A * K, V)`.
+            allowed: the scores after the bans of the settings, float32 `(A * W, V)`. PAD and BOS are not yet banned.
+            scores: the scores before any ban, float32 `(A * W, V)`.
             state: the state after the last tokens.
             step: the number of tokens of each hypothesis.
             rows: see the class.
@@ -119,9 +121,9 @@ class Constraint:
         """Chooses extensions of each sentence's hypotheses by one token. The base class chooses the likeliest.
 
         Args:
-            allowed: the scores of the next tokens, float32 `(A, K, V)`, minus infinity for tokens that are not allowed.
+            allowed: the scores of the next tokens, float32 `(A, W, V)`, minus infinity for tokens that are not allowed.
                 PAD and BOS are never chosen, whatever their scores.
-            offsets: the number to add to the scores of each hypothesis, float32 `(A, K)`. The sums are the
+            offsets: the number to add to the scores of each hypothesis, float32 `(A, W)`. The sums are the
                 log-probabilities of the extensions.
             state: the state after the last tokens.
             rows: see the class.

@@ -189,7 +189,8 @@ def top_k_of_many(x, count, offsets=None, banned=()):
     if offsets is not None:
         maxima = maxima + ops.repeat(offsets, chunks, axis=1)
     # The banned numbers may be the largest ones of the first chunk of each row.
-    chosen = ops.minimum(count + (rows if banned else 0), rows * chunks)
+    chosen = count + rows if banned else count
+    chosen = min(chosen, rows * chunks) if isinstance(rows, int) else ops.minimum(chosen, rows * chunks)
     best_chunks = ops.sort(ops.top_k(maxima, chosen)[1], axis=1)
     numbers = gather_columns(x, best_chunks)
     best_rows, starts = best_chunks // chunks, best_chunks % chunks * TOP_K_CHUNK

@@ -214,7 +214,10 @@ class Transformer(TranslationModel):
     def decode(self, target_ids: Any, memory: Memory, cache: Any = None, training: bool | None = None) -> DecoderOutput:
         position = 0 if cache is None else dynamic_shape(cache[0][0])[2]
         length = dynamic_shape(target_ids)[1]
-        self_mask = causal_mask(length, position + length, position)
+        # A single target position may attend to itself and to all cached ones.
+        self_mask = (
+            None if isinstance(length, int) and length == 1 else causal_mask(length, position + length, position)
+        )
         x = self.target_positions(self.target_embedding(target_ids), offset=position, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, position)
