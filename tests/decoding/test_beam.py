@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from qkv.decoding.beam import BeamSettings, beam_search
-from qkv.decoding.search import TOP_K_CHUNK, top_k_of_many
+from qkv.decoding.search import TOP_K_CHUNK, log_sum_exp, top_k_of_many
 from qkv.model.interface import rows_for_each
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
 from tests.support.searches import (
@@ -43,7 +43,7 @@ def searcher(settings, length, how, coverage):
     """The search as a function of chains and longest lengths; a graph is traced once for all batches."""
 
     def run(chain, most):
-        histories = ops.zeros((ops.shape(chain)[0] * settings.size, length), "int32")
+        histories = ops.zeros((ops.shape(chain)[0], length), "int32")
         state = (histories, ops.zeros((), "int32"))
         return beam_search(next_of_chain, chain, state, most, length, settings, coverage=coverage)
 
@@ -135,9 +135,9 @@ def test_a_finished_sentence_leaves_the_batch():
     chain = chains(3)
     chain[:, :, EOS] = -30.0
     chain[0, BOS, EOS] = 30.0
-    state = (np.zeros((6, 8), "int32"), ops.zeros((), "int32"))
+    state = (np.zeros((3, 8), "int32"), ops.zeros((), "int32"))
     beam_search(step, chain, state, np.array([8, 3, 5], "int32"), 8, BeamSettings(size=2))
-    assert batch == [6, 4, 4, 2, 2]
+    assert batch == [3, 4, 4, 2, 2]  # one hypothesis of each sentence at first, then two
 
 
 def test_ties_go_to_the_lower_id():
@@ -294,10 +294,8 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
         output = model.decode(history[:, : int(step) + 1], rows_for_each(memory, rows))
         return output.logits[:, -1], (history, step + 1)
 
-    hypotheses = beam_search(
-        cached, memory, rows_for_each(model.start_cache(memory), len(SOURCE) * size), most, 5, settings
-    )
-    empty = (ops.zeros((len(SOURCE) * size, 5), "int32"), ops.zeros((), "int32"))
+    hypotheses = beam_search(cached, memory, model.start_cache(memory), most, 5, settings)
+    empty = (ops.zeros((len(SOURCE), 5), "int32"), ops.zeros((), "int32"))
     expected = beam_search(full, memory, empty, most, 5, settings)
     np.testing.assert_allclose(hypotheses.scores, expected.scores, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(hypotheses.ids, expected.ids)
@@ -308,12 +306,40 @@ def test_with_a_cache_every_architecture_finds_what_full_passes_find(name):
 def test_top_k_of_many_equals_top_k(many, values):
     x = np.random.default_rng(many).integers(0, values, size=(6, many)).astype("float32")
     x[0, : many // 2] = -np.inf
-    largest, expected = top_k_of_many(x, 4), ops.top_k(x, 4)
+    largest, expected = top_k_of_many(x[:, None], 4), ops.top_k(x, 4)
     np.testing.assert_array_equal(largest[0], expected[0])
     np.testing.assert_array_equal(largest[1], expected[1])
+
+
+@pytest.mark.parametrize("columns", [5, TOP_K_CHUNK, 2 * TOP_K_CHUNK + 3])
+@pytest.mark.parametrize("values", [3, 10**6], ids=["many ties", "no ties"])
+def test_top_k_of_rows_with_offsets_and_banned_columns_equals_top_k_of_their_sums(columns, values):
+    random, rows, banned = np.random.default_rng(columns), 4, [0, 2]
+    x = random.integers(0, values, size=(6, rows, columns)).astype("float32")
+    x[:, :, banned] = values  # the largest of all, as in all the first chunks together
+    offsets = random.integers(0, 5, size=(6, rows)).astype("float32")
+    offsets[1, 2:] = -np.inf
+    sums = x + offsets[..., None]
+    sums[:, :, banned] = -np.inf
+    largest, expected = top_k_of_many(x, 6, offsets, banned), ops.top_k(sums.reshape(6, -1), 6)
+    np.testing.assert_array_equal(largest[0], expected[0])
+    np.testing.assert_array_equal(largest[1], expected[1])
+
+
+def test_top_k_of_fewer_numbers_ends_in_minus_infinity():
+    numbers, indices = top_k_of_many(np.array([[[3, 5], [4, 1]]], "float32"), 6)
+    np.testing.assert_array_equal(numbers, [[5, 4, 3, 1, -np.inf, -np.inf]])
+    assert indices[0, :4].numpy().tolist() == [1, 2, 0, 3] and np.max(indices) <= 3
+
+
+@pytest.mark.parametrize("scale", [1, 200])
+def test_the_log_of_the_sum_of_exponentials_equals_the_formula(scale):
+    x = (np.random.default_rng(0).normal(size=(5, 1000)) * scale).astype("float32")
+    x[2, 10:] = -np.inf
+    np.testing.assert_allclose(log_sum_exp(x)[:, 0], np.logaddexp.reduce(x.astype("float64"), axis=1), rtol=1e-6)
 
 
 def test_of_equal_numbers_in_two_chunks_the_first_wins_wherever_the_larger_maximum_is():
     x = np.full((1, 3 * TOP_K_CHUNK), -np.inf, "float32")
     x[0, [4, 7, TOP_K_CHUNK, TOP_K_CHUNK + 1]] = [8, 3, 9, 3]
-    np.testing.assert_array_equal(top_k_of_many(x, 3)[1], [[TOP_K_CHUNK, 4, 7]])
+    np.testing.assert_array_equal(top_k_of_many(x[:, None], 3)[1], [[TOP_K_CHUNK, 4, 7]])

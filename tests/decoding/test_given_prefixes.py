@@ -11,7 +11,18 @@ from qkv.decoding.build import build_search
 from qkv.decoding.translator import Translator
 from qkv.text.batch import pad
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
-from tests.support.searches import LETTERS, SEARCHES, brute_force, chains, forced_scores, next_of_chain, words
+from tests.support.searches import (
+    LETTERS,
+    SEARCHES,
+    V,
+    brute_force,
+    chains,
+    forced_scores,
+    log_probabilities,
+    next_of_chain,
+    normalized,
+    words,
+)
 from tests.support.searches import MOST_LETTERS as LONGEST
 from tests.support.searches import MOST_TOKENS as L
 from tests.support.text import SENTENCES
@@ -26,7 +37,7 @@ def test_a_wide_beam_finds_the_best_of_all_targets_that_begin_so():
     a, b, c = LETTERS[:3]
     prefixes = [[], [a], [c, b], [b, b, a], [a, a]]
     settings, chain = BeamSettings(size=150, best=3, length_penalty=0.6, no_repeat_ngram=0), chains(len(prefixes))
-    state = (ops.zeros((len(prefixes) * settings.size, LONGEST), "int32"), ops.zeros((), "int32"))
+    state = (ops.zeros((len(prefixes), LONGEST), "int32"), ops.zeros((), "int32"))
     most = np.full(len(prefixes), LONGEST, "int32")
     hypotheses = beam_search(next_of_chain, chain, state, most, LONGEST, settings, prefix=pad(prefixes, LONGEST))
     for sentence, prefix in enumerate(prefixes):
@@ -106,3 +117,15 @@ def test_a_long_prefix_leaves_room_to_go_on(transformer, tokenizer):
     ((short_translation, *_), (long_translation, *_)) = translator.translate_ids([[5], [5]], [short, long])
     assert short_translation.ids[:4] == short and 5 <= len(short_translation.ids) <= 7
     assert long_translation.ids[:23] == long and len(long_translation.ids) == 24
+
+
+def test_a_given_token_keeps_the_models_own_log_probability_of_it_also_with_renormalized_scores():
+    chain = normalized(np.random.default_rng(5).normal(size=(1, V, V)))  # PAD and BOS have a part of the probability
+    state = (ops.zeros((1, LONGEST), "int32"), ops.zeros((), "int32"))
+    given = [LETTERS[1], LETTERS[0], LETTERS[1]]
+    settings = BeamSettings(size=2, length_penalty=0.0, renormalize=True, force_eos=True)
+    most = np.array([len(given) + 1], "int32")
+    hypotheses = beam_search(next_of_chain, chain, state, most, LONGEST, settings, prefix=pad([given], LONGEST))
+    assert words(hypotheses.ids[0, 0]) == [*given, EOS]  # EOS, which is forced too, has probability 1
+    expected = sum(log_probabilities(chain[0], given))
+    np.testing.assert_allclose(hypotheses.scores[0, 0], expected, rtol=1e-5)

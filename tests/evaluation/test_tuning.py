@@ -32,7 +32,7 @@ SENTENCES = 60
 
 def search(chain, most, **settings):
     beam = BeamSettings(**settings)
-    state = np.zeros((len(chain) * beam.size, LONGEST), "int32"), np.zeros((), "int32")
+    state = np.zeros((len(chain), LONGEST), "int32"), np.zeros((), "int32")
     found = beam_search(next_of_chain, chain, state, most, LONGEST, beam)
     return [
         [

@@ -2,8 +2,9 @@
 
 Sutskever et al. 2014, section 3.2; length and coverage penalties of GNMT (Wu et al. 2016, equation 14).
 
-Letters: B batch, A sentences still searched, K beam size, N hypotheses to return, P finished hypotheses to store, L
-maximum length of a target, V vocabulary, S source positions.
+Letters: B batch, A sentences still searched, K beam size, W live hypotheses of a sentence (1 before the first step,
+then K), N hypotheses to return, P finished hypotheses to store, L maximum length of a target, V vocabulary, S source
+positions.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ from .search import (
     gather_rows,
     is_number,
     join_hypotheses,
+    log_sum_exp,
     repeat_while,
     write_at,
 )
@@ -148,7 +150,7 @@ class BeamSearch:
 
     def __call__(self, model, memory, max_lengths, length, prefix=None, required=None):
         uses_coverage = self.settings.uses_coverage
-        hypotheses = dynamic_shape(max_lengths)[0] * self.settings.size
+        batch = dynamic_shape(max_lengths)[0]
 
         def step(tokens, memory, state):
             cache, attention = state
@@ -164,7 +166,7 @@ class BeamSearch:
             return ops.where(rows_for_each(padding, dynamic_shape(state[1])[0]), 1.0, state[1])
 
         sources = dynamic_shape(memory.mask)[-1] if uses_coverage else 0
-        state = (rows_for_each(model.start_cache(memory), hypotheses), ops.zeros((hypotheses, sources)))
+        state = (model.start_cache(memory), ops.zeros((batch, sources)))
         constraint = None
         if self.ban or required:
             settings = self.settings
@@ -185,7 +187,8 @@ def beam_search(
 ) -> Hypotheses:
     """Returns the best hypotheses of each sentence. It extends hypotheses by one token at a time.
 
-    Each step takes the 2 K likeliest extensions of a sentence's K live hypotheses as candidates. Of the first K
+    A search begins with one empty hypothesis of each sentence, so its first step has a K-th of the rows of the others.
+    Each step takes the 2 K likeliest extensions of a sentence's live hypotheses as candidates. Of the first K
     candidates, those that end in EOS are stored as finished, with their score. The first K candidates that do not end
     in EOS stay live.
 
@@ -203,14 +206,15 @@ def beam_search(
 
     Args:
         next_token_logits: a function `(last tokens, source state, target state) -> (logits, new target state)`. The
-            tokens are int32 `(A * K, 1)`, at first BOS, and the logits of the next tokens `(A * K, V)`.
+            tokens are int32 `(A * W, 1)`, at first BOS, and the logits of the next tokens `(A * W, V)`.
         source_state: any nested structure of tensors `(B, ...)`, with a row for each sentence.
-        target_state: any nested structure of tensors `(B * K, ...)`, with a row for each hypothesis, or scalars.
+        target_state: any nested structure of tensors `(B, ...)`, with a row for each sentence's empty hypothesis, or
+            scalars. Later it has a row for each hypothesis, `(A * K, ...)`.
         max_lengths: the maximum number of tokens of each target, EOS included, int32 `(B,)`.
         length: L, at least the largest of `max_lengths`.
         settings: the settings of the beam.
         coverage: a function `(source state, target state) -> attention`. It returns the attention that each source
-            token received from each hypothesis, float32 `(A * K, S)`, 1 for padding. Only a coverage penalty needs it.
+            token received from each hypothesis, float32 `(A * W, S)`, 1 for padding. Only a coverage penalty needs it.
         prefix: the tokens with which each target begins, then PAD, int32 `(B, L)`; None if there are no prefixes.
         constraint: a further constraint on next tokens; None if there is none.
 
@@ -236,7 +240,7 @@ def beam_search(
         if settings.uses_coverage:
             assert coverage is not None
             attention = coverage(state.source_state, target_state)
-            attention = ops.reshape(attention, (dynamic_shape(state.rows)[0], settings.size, -1))
+            attention = ops.reshape(attention, (*dynamic_shape(state.live.scores), -1))
             coverage_terms = settings.coverage_term(attention)
         ends = ops.equal(tokens, EOS)
         finished = finish_hypotheses(state, candidates, parents, ends, coverage_terms, settings)
@@ -253,12 +257,12 @@ class BeamState(NamedTuple):
 
     - step: the number of tokens of every live hypothesis, an int32 scalar.
     - rows: the indices of the sentences that are still searched, int32 `(A,)`.
-    - live: the hypotheses that are still extended, `Hypotheses` `(A, K, ...)`; the score is the log-probability.
+    - live: the hypotheses that are still extended, `Hypotheses` `(A, W, ...)`; the score is the log-probability.
     - finished: the hypotheses that have ended, for all sentences of the batch, `Hypotheses` `(B, P, ...)`; the score
       includes the length and coverage penalties.
     - source_state: the state of the A sentences, see `beam_search`.
-    - target_state: the state of the A * K live hypotheses, see `beam_search`.
-    - constraint_state: the constraint's state of the A * K live hypotheses.
+    - target_state: the state of the A * W live hypotheses, see `beam_search`.
+    - constraint_state: the constraint's state of the A * W live hypotheses.
     """
 
     step: Any
@@ -271,7 +275,7 @@ class BeamState(NamedTuple):
 
 
 def start_beam(source_state, target_state, constraint_state, max_lengths, length, settings: BeamSettings) -> BeamState:
-    """Returns the state before the first step, with empty hypotheses.
+    """Returns the state before the first step, with an empty hypothesis of each sentence.
 
     A sentence whose maximum length is 0 is not searched. It has a finished, empty hypothesis of score 0.
 
@@ -283,32 +287,26 @@ def start_beam(source_state, target_state, constraint_state, max_lengths, length
     rows = ops.cast(ops.nonzero(max_lengths > 0)[0], "int32")
 
     def empty(count):
-        # Equal hypotheses would have equal extensions, so only the first may be extended.
         scores = ops.broadcast_to(ops.where(ops.arange(count) == 0, 0.0, MINUS_INFINITY), (batch, count))
         return Hypotheses(ops.full((batch, count, length), PAD, "int32"), ops.zeros((batch, count, length)), scores)
 
     may_have_tokens = ops.expand_dims(max_lengths > 0, 1)
     finished = empty(settings.finished_size)
     finished = finished._replace(scores=ops.where(may_have_tokens, MINUS_INFINITY, finished.scores))
-    size = settings.size
-    hypotheses = ops.reshape(ops.expand_dims(rows * size, 1) + ops.arange(size, dtype="int32"), (-1,))
-    return BeamState(
-        ops.zeros((), "int32"),
-        rows,
-        Hypotheses(*gather_rows(empty(size), rows)),
-        finished,
-        branch(ops.all(may_have_tokens), lambda: source_state, lambda: gather_rows(source_state, rows)),
-        *gather_rows((target_state, constraint_state), hypotheses),
-    )
+    live = empty(1 + 0 * batch)  # not a constant of the graph, because it grows to K
+    states = source_state, target_state, constraint_state
+    all_searched = ops.all(may_have_tokens)
+    states = branch(all_searched, lambda: states, lambda: gather_rows(states, rows))
+    return BeamState(ops.zeros((), "int32"), rows, Hypotheses(*gather_rows(live, rows)), finished, *states)
 
 
 def extend_hypotheses(
     logits, state: BeamState, settings: BeamSettings, constraint: Constraint, is_last=None, forced_tokens=None
 ):
-    """Returns the 2 K likeliest extensions of each sentence's K live hypotheses by one token.
+    """Returns the 2 K likeliest extensions of each sentence's live hypotheses by one token.
 
     Args:
-        logits: the logits of the next tokens, `(A * K, V)`.
+        logits: the logits of the next tokens, `(A * W, V)`.
         state: the state before the step.
         settings: the settings of the beam.
         constraint: a further constraint on next tokens.
@@ -320,26 +318,33 @@ def extend_hypotheses(
         whose score is the log-probability; the index of the live hypothesis that each extends, int32 `(A, 2 K)`; and
         the token that it adds, int32 `(A, 2 K)`.
     """
-    size = settings.size
-    scores = ops.log_softmax(ops.cast(logits, "float32"))
-    _, _, length = dynamic_shape(state.live.ids)
-    vocabulary = dynamic_shape(scores)[-1]
-    allowed = ban_early_end(ban_special_tokens(scores), state.step, settings.min_length)
+    logits = ops.cast(logits, "float32")
+    rows, vocabulary = dynamic_shape(logits)
+    sentences, width, length = dynamic_shape(state.live.ids)
+    # A log-probability is a logit minus a number that its whole row shares. So logits are banned and compared, and the
+    # number is subtracted from the few that are chosen.
+    normalizers = log_sum_exp(logits)
+    allowed = ban_early_end(logits, state.step, settings.min_length)
     history = ops.reshape(state.live.ids, (-1, length))
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
-    allowed = constraint.allow(allowed, scores, state.constraint_state, state.step, state.rows)
-    if settings.renormalize:
-        allowed = ops.log_softmax(allowed)
+    allowed = constraint.allow(allowed, logits, state.constraint_state, state.step, state.rows)
+    ranking_normalizers = log_sum_exp(ban_special_tokens(allowed)) if settings.renormalize else normalizers
     if is_last is not None:
-        allowed = force_end(allowed, ops.repeat(is_last, size))
+        allowed = force_end(allowed, rows_for_each(is_last, rows), certain=ranking_normalizers)
     if forced_tokens is not None:
-        allowed = force_tokens(allowed, scores, ops.repeat(forced_tokens, size))
-    totals = ops.reshape(state.live.scores, (-1, 1)) + allowed
-    totals = ops.reshape(totals, (-1, size, vocabulary))
-    totals, indices = constraint.best_extensions(totals, state.constraint_state, state.rows, 2 * size)
+        forced_tokens = rows_for_each(forced_tokens, rows)
+        allowed = force_tokens(allowed, logits, forced_tokens)
+        is_free = ops.expand_dims(ops.equal(forced_tokens, PAD), 1)
+        ranking_normalizers = ops.where(is_free, ranking_normalizers, normalizers)
+    offsets = state.live.scores - ops.reshape(ranking_normalizers, (sentences, width))
+    allowed = ops.reshape(allowed, (sentences, width, vocabulary))
+    totals, indices = constraint.best_extensions(
+        allowed, offsets, state.constraint_state, state.rows, 2 * settings.size
+    )
     parents = indices // vocabulary
     tokens = indices % vocabulary
-    token_scores = ops.take_along_axis(ops.reshape(scores, (-1, size * vocabulary)), indices, axis=1)
+    token_scores = ops.take_along_axis(ops.reshape(logits, (sentences, -1)), indices, axis=1)
+    token_scores = token_scores - ops.take_along_axis(ops.reshape(normalizers, (sentences, width)), parents, axis=1)
     candidates = Hypotheses(
         write_at(gather_columns(state.live.ids, parents), state.step, tokens),
         write_at(gather_columns(state.live.log_probabilities, parents), state.step, token_scores),
@@ -359,7 +364,7 @@ def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, c
         candidates: the extended hypotheses, see `extend_hypotheses`.
         parents: the index of the live hypothesis that each candidate extends, int32 `(A, 2 K)`.
         ends: whether each candidate ends in EOS, bool `(A, 2 K)`.
-        coverage_terms: the coverage penalty of each live hypothesis, float32 `(A, K)`, which is added to the scores of
+        coverage_terms: the coverage penalty of each live hypothesis, float32 `(A, W)`, which is added to the scores of
             its candidates; None if there is no coverage penalty.
         settings: the settings of the beam.
 
@@ -397,7 +402,7 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
     """Returns the state after a step: with the finished hypotheses, and without the sentences whose search ends.
 
     Args:
-        state: the state, with the number of tokens after the step as `step`.
+        state: the state before the step, but with the number of tokens after the step as `step`.
         finished: the finished hypotheses, `Hypotheses` `(A, P, ...)`.
         live: the live hypotheses, `Hypotheses` `(A, K, ...)`.
         parents: the index of the previous live hypothesis that each live one extends, int32 `(A, K)`.
@@ -421,7 +426,8 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
     indices = (ops.expand_dims(state.rows, 1),) * 3
     stored = (ops.scatter_update(*update) for update in zip(state.finished, indices, finished, strict=True))
     remaining = ops.cast(ops.nonzero(ops.logical_not(done))[0], "int32")
-    origins = ops.take(parents, remaining, axis=0) + settings.size * ops.expand_dims(remaining, 1)
+    width = dynamic_shape(state.live.scores)[1]
+    origins = ops.take(parents, remaining, axis=0) + width * ops.expand_dims(remaining, 1)
     origins = ops.reshape(origins, (-1,))
     return BeamState(
         state.step,

@@ -1,9 +1,11 @@
 """Constraints on the tokens that a search may choose next.
 
-Each function takes scores of the next tokens, log-probabilities float32 `(R, V)`, and returns them with minus infinity
-for the banned tokens. `Constraint` is the interface of further constraints of a beam search.
+Each function takes scores of the next tokens, float32 `(R, V)`, and returns them with minus infinity for the banned
+tokens. Scores are log-probabilities, or logits, which differ from them by one number for each row. `Constraint` is the
+interface of further constraints of a beam search.
 
-Letters: A sentences still searched, B batch, K beam size, R hypotheses, L maximum length of a target, V vocabulary.
+Letters: A sentences still searched, B batch, W live hypotheses of a sentence, R hypotheses, L maximum length of a
+target, V vocabulary.
 """
 
 from keras import ops
@@ -36,15 +38,16 @@ def ban_early_end(scores, step, min_length):
     return ops.where(ops.logical_and(ops.equal(ids, EOS), step < min_length), MINUS_INFINITY, scores)
 
 
-def force_end(scores, is_last):
-    """Allows only EOS, with score 0, as the last token of hypotheses.
+def force_end(scores, is_last, certain=0.0):
+    """Allows only EOS as the last token of hypotheses.
 
     Args:
         scores: the scores of the next tokens, float32 `(R, V)`.
         is_last: True if the next token of a hypothesis is its last one, bool `(R,)`. Other rows are unchanged.
+        certain: the score of EOS then, a number or float32 `(R, 1)`: the score of a token of probability 1.
     """
     ids = ops.arange(dynamic_shape(scores)[-1], dtype="int32")
-    forced = ops.where(ops.equal(ids, EOS), 0.0, MINUS_INFINITY)
+    forced = ops.where(ops.equal(ids, EOS), certain, MINUS_INFINITY)
     return ops.where(ops.expand_dims(is_last, -1), forced, scores)
 
 
@@ -95,30 +98,33 @@ class Constraint:
     """
 
     def start(self):
-        """Returns the state before the first token: any nested structure of tensors `(B * K, ...)`."""
+        """Returns the state before the first token: any nested structure of tensors `(B, ...)`."""
         return ()
 
     def advance(self, state, tokens, rows):
-        """Returns the state after `tokens`, the last token of each hypothesis, int32 `(A * K,)`; BOS at the start."""
+        """Returns the state after `tokens`, the last token of each hypothesis, int32 `(A * W,)`; BOS at the start."""
         return ()
 
     def allow(self, allowed, scores, state, step, rows):
-        """Returns the scores of the next tokens, float32 `(A * K, V)`, minus infinity for tokens that are not allowed.
+        """Returns the scores of the next tokens, float32 `(A * W, V)`, minus infinity for tokens that are not allowed.
 
         Args:
-            allowed: the scores after the bans of the settings, float32 `(A * K, V)`.
-            scores: the scores before any ban, float32 `(A * K, V)`.
+            allowed: the scores after the bans of the settings, float32 `(A * W, V)`. PAD and BOS are not yet banned.
+            scores: the scores before any ban, float32 `(A * W, V)`.
             state: the state after the last tokens.
             step: the number of tokens of each hypothesis.
             rows: see the class.
         """
         return allowed
 
-    def best_extensions(self, totals, state, rows, count):
+    def best_extensions(self, allowed, offsets, state, rows, count):
         """Chooses extensions of each sentence's hypotheses by one token. The base class chooses the likeliest.
 
         Args:
-            totals: the log-probability of each hypothesis with each next token, float32 `(A, K, V)`.
+            allowed: the scores of the next tokens, float32 `(A, W, V)`, minus infinity for tokens that are not allowed.
+                PAD and BOS are never chosen, whatever their scores.
+            offsets: the number to add to the scores of each hypothesis, float32 `(A, W)`. The sums are the
+                log-probabilities of the extensions.
             state: the state after the last tokens.
             rows: see the class.
             count: the number of extensions to choose for each sentence.
@@ -127,5 +133,4 @@ class Constraint:
             `(totals, indices)`, each `(A, count)`, the preferred first: log-probabilities, float32, and indices, int32.
             An index is `hypothesis * V + token`.
         """
-        sentences, size, vocabulary = dynamic_shape(totals)
-        return top_k_of_many(ops.reshape(totals, (sentences, size * vocabulary)), count)
+        return top_k_of_many(allowed, count, offsets, banned=(PAD, BOS))

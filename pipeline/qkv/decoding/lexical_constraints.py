@@ -22,13 +22,14 @@ import numpy as np
 from keras import ops
 
 from ..layers.keras_layers import dynamic_shape
+from ..model.interface import rows_for_each
 from ..text.phrases.automaton import PhraseAutomaton
 from ..text.phrases.banned import BanTable
 from ..text.phrases.required import RequiredPhrase
 from ..text.phrases.token_text import DIVIDING, END, NOTHING, SYMBOLS
 from ..text.tokens.special_tokens import EOS, PAD
 from .constraints import Constraint, ban_special_tokens
-from .search import MINUS_INFINITY, branch, top_k_of_many
+from .search import MINUS_INFINITY, branch, gather_rows, top_k_of_many
 
 UNREACHABLE = 1 << 20
 """The number of needed tokens that stands for an extension that cannot be used; larger than any target's length."""
@@ -280,23 +281,24 @@ class LexicalConstraint(Constraint):
         self.gap = int(ban is not None)
 
     def start(self):
-        hypotheses = dynamic_shape(self.max_lengths)[0] * self.size
+        batch = dynamic_shape(self.max_lengths)[0]
         progress: Any = ()
         if self.requirements:
-            states = ops.repeat(self.requirements.starts, self.size)
-            lengths = ops.zeros((hypotheses, dynamic_shape(self.requirements.bits)[0]), "int32")
+            states = ops.convert_to_tensor(self.requirements.starts)
+            lengths = ops.zeros((batch, dynamic_shape(self.requirements.bits)[0]), "int32")
             progress = PhraseProgress(states, ops.zeros_like(states), lengths)
-        return LexicalState(self.ban.start(hypotheses) if self.ban else (), progress)
+        return LexicalState(self.ban.start(batch) if self.ban else (), progress)
 
     def advance(self, state, tokens, rows):
         banned, progress = state
         if self.requirements:
-            phrases = self._repeat_for_hypotheses(self.requirements.tokens, rows)
+            phrases = rows_for_each(ops.take(self.requirements.tokens, rows, axis=0), dynamic_shape(tokens)[0])
             progress = read_tokens(self.requirements, progress, tokens, phrases, self._is_free(state))
         return LexicalState(self.ban.advance(banned, tokens) if self.ban else (), progress)
 
     def allow(self, allowed, scores, state, step, rows):
-        remaining = ops.repeat(ops.take(self.max_lengths, rows) - step - 1, self.size)
+        allowed = ban_special_tokens(allowed)
+        remaining = rows_for_each(ops.take(self.max_lengths, rows) - step - 1, dynamic_shape(allowed)[0])
         following = self.ban.following(state.banned) if self.ban else None
         needed = self._tokens_needed(state, rows) if self.requirements else None
 
@@ -314,16 +316,16 @@ class LexicalConstraint(Constraint):
             lambda: ops.where(has_token, enforced, enforce(ban_special_tokens(scores))),
         )
 
-    def best_extensions(self, totals, state, rows, count):
+    def best_extensions(self, allowed, offsets, state, rows, count):
         if not self.requirements:
-            return super().best_extensions(totals, state, rows, count)
-        sentences, size, vocabulary = dynamic_shape(totals)
+            return super().best_extensions(allowed, offsets, state, rows, count)
+        sentences, width, vocabulary = dynamic_shape(allowed)
         needed = self._tokens_needed(state, rows)
-        totals = ops.reshape(totals, (-1, vocabulary))
-        likeliest, tokens = top_k_of_many(totals, min(count, vocabulary))
+        totals = ops.reshape(allowed, (-1, vocabulary)) + ops.reshape(offsets, (-1, 1))
+        likeliest, tokens = top_k_of_many(ops.expand_dims(totals, 1), count)
         opens = ops.take(opens_word(self.requirements.symbols), tokens)
         after_likeliest = ops.where(opens, ops.expand_dims(needed.after_word, 1), ops.expand_dims(needed.after_any, 1))
-        first_index = ops.expand_dims(ops.arange(sentences * size, dtype="int32") % size * vocabulary, 1)
+        first_index = ops.expand_dims(ops.arange(sentences * width, dtype="int32") % width * vocabulary, 1)
 
         def join(proposed, unproposed):  # proposed tokens first: of two equal extensions the first one counts
             return ops.reshape(ops.concatenate([proposed, unproposed], 1), (sentences, -1))
@@ -332,14 +334,17 @@ class LexicalConstraint(Constraint):
         tokens_after = join(needed.after_token, after_likeliest)
         totals = join(ops.take_along_axis(totals, needed.tokens, axis=1), likeliest)
         longest = ops.sum(self._costs(ops.take(self.requirements.lengths, rows, axis=0)), axis=1)
-        return order_by_banks(totals, indices, tokens_after, longest, count, min(size, MOST_BANKS))
+        return order_by_banks(totals, indices, tokens_after, longest, count, min(self.size, MOST_BANKS))
 
     def _tokens_needed(self, state, rows) -> TokensNeeded:
         """Returns the number of tokens that hypotheses need after the next token. `requirements` must not be None."""
         requirements = self.requirements
         assert requirements is not None
         progress = state.progress
-        costs = self._costs(self._repeat_for_hypotheses(requirements.lengths, rows))
+        hypotheses = dynamic_shape(progress.states)[0]
+        lengths, phrases = gather_rows((requirements.lengths, requirements.tokens), rows)
+        lengths, phrases = rows_for_each((lengths, phrases), hypotheses)
+        costs = self._costs(lengths)
         pending = ops.take(requirements.pending, progress.states)
         if self.ban:
             pending = ops.where(self.ban.may_end(state.banned), pending, 0)
@@ -347,7 +352,6 @@ class LexicalConstraint(Constraint):
         is_missing = ops.logical_and(is_unmet, ops.logical_not(is_in(requirements.bits, pending)))
         after_any = ops.sum(ops.where(is_unmet, costs, 0), axis=1)
         after_word = ops.sum(ops.where(is_missing, costs, 0), axis=1)
-        phrases = self._repeat_for_hypotheses(requirements.tokens, rows)
         has_begun = ops.logical_and(is_unmet, progress.progress > 0)
         continuing = ops.where(has_begun, next_of_phrases(phrases, progress.progress), PAD)
         beginning = ops.where(is_missing, phrases[:, :, 0], PAD)
@@ -401,10 +405,6 @@ class LexicalConstraint(Constraint):
     def _is_free(self, state):
         """Returns True for hypotheses in which no banned phrase has begun, bool `(R,)`."""
         return self.ban.is_free(state.banned) if self.ban else ops.ones_like(state.progress.states, "bool")
-
-    def _repeat_for_hypotheses(self, x, rows):
-        """Returns the rows of x, `(B, ...)`, each repeated for the K hypotheses of its sentence: `(A * K, ...)`."""
-        return ops.repeat(ops.take(x, rows, axis=0), self.size, axis=0)
 
 
 def _allow_proposed(enforced, allowed, scores, tokens, is_enough):

@@ -221,7 +221,10 @@ class Transformer(TranslationModel):
         check_segments(memory, segments)
         position = offset = 0 if cache is None else dynamic_shape(cache[0][0])[2]
         length = dynamic_shape(target_ids)[1]
-        self_mask, cross_mask = causal_mask(length, position + length, position), memory.mask
+        # A single target position may attend to itself and to all cached ones.
+        is_single = isinstance(length, int) and length == 1 and segments is None
+        self_mask = None if is_single else causal_mask(length, position + length, position)
+        cross_mask = memory.mask
         if segments is not None:
             self_mask = ops.logical_and(self_mask, segment_mask(segments, segments))
             cross_mask = segment_mask(segments, memory.segments)

@@ -40,5 +40,5 @@ def test_one_bank_is_the_order_of_a_beam_without_phrases():
     indices = np.broadcast_to(np.arange(40, dtype="int32"), (3, 40))
     nothing = np.zeros((3, 40), "int32")
     ordered = order_by_banks(totals[:, ::-1], indices[:, ::-1], nothing, nothing[:, 0], COUNT, BANKS)
-    for values, expected_values in zip(ordered, top_k_of_many(totals, COUNT), strict=True):
+    for values, expected_values in zip(ordered, top_k_of_many(totals[:, None], COUNT), strict=True):
         np.testing.assert_array_equal(values, expected_values)

@@ -53,7 +53,7 @@ def search_chain(chain, settings, most, rows=None, ban=(), leads_out=False):
         settings.size,
         settings.force_eos,
     )
-    state = (ops.zeros((len(chain) * settings.size, int(most.max())), "int32"), ops.zeros((), "int32"))
+    state = (ops.zeros((len(chain), int(most.max())), "int32"), ops.zeros((), "int32"))
     hypotheses = beam_search(next_of_chain, chain, state, most, int(most.max()), settings, constraint=constraint)
     return type(hypotheses)(*map(np.asarray, hypotheses))
 
