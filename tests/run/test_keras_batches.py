@@ -93,6 +93,52 @@ def test_batches_and_their_text_show_their_sizes_on_one_line(config, made):
         assert repr(text) == f"<TrainingText: {pairs}, {tokenizer}>"
 
 
+@pytest.fixture(scope="module")
+def packed(config):
+    settings = config.batches.model_copy(update={"packed": True, "batch_tokens": 400})
+    return config.model_copy(update={"batches": settings})
+
+
+def test_packed_batches_have_segments_and_one_shape(packed):
+    dataset = batches(packed)
+    expected = build_batches(packed, dataset.text, tf.distribute.get_strategy(), 400)
+    found = a_pass(dataset)
+    assert len(found) > 3
+    for (inputs, target_output), batch in zip(found, expected.epoch(0), strict=True):
+        arrays = batch.source, batch.target_input, batch.source_segments, batch.target_segments, batch.target_output
+        np.testing.assert_equal((*inputs, target_output), tuple(map(np.array, arrays)))
+        assert [array.shape for array in inputs] == [array.shape for array in found[0][0]]
+    pairs = sum(int(inputs[2].max(1).sum()) for inputs, _ in found)
+    assert pairs == len(dataset.text.segmentations[0].source) and f"{pairs:,} sentences" in repr(dataset)
+
+
+def test_the_validation_text_is_never_packed(config, packed):
+    np.testing.assert_equal(a_pass(batches(packed, "validation")), a_pass(batches(config, "validation")))
+
+
+@pytest.mark.minutes
+def test_fit_on_packed_batches_has_the_loss_of_the_pairs_alone(config, packed):
+    """Of an epoch at a learning rate of 0, which is the mean over all target tokens, and of validation."""
+    histories = []
+    for settings in (config, packed):
+        dataset, validation = batches(settings), batches(settings, "validation")
+        keras.utils.set_random_seed(1)
+        model = build_model(settings.model, dataset.text.tokenizer.vocabulary_size)
+        model.compile(keras.optimizers.SGD(0.0), TokenCrossEntropy(), metrics=[TokenAccuracy()])
+        history = model.fit(dataset, epochs=1, shuffle=False, verbose=0, validation_data=validation).history
+        histories.append({name: value for name, value in history.items() if name != "loss"})
+        tokens = 0
+        total = 0.0
+        for index in range(len(dataset)):
+            count = int((dataset[index][1] > 0).sum())
+            tokens += count
+            total += count * float(model.evaluate(*dataset[index], batch_size=10**6, verbose=0)[0])
+        histories[-1]["loss"] = [total / tokens]
+    assert histories[0].keys() == histories[1].keys()
+    for name, values in histories[0].items():
+        np.testing.assert_allclose(histories[1][name], values, rtol=1e-4, err_msg=name)
+
+
 def test_keras_sees_that_lengths_are_free(made):
     assert not made._reading
     (first, output), (second, other) = made[0], made[1]

@@ -13,7 +13,7 @@ from queue import Queue
 import pytest
 
 from qkv.runtime.machine import is_running
-from qkv.runtime.parallel import in_processes, in_threads
+from qkv.runtime.parallel import in_processes, in_threads, read_ahead
 from tests.support.processes import PATIENCE_SECONDS
 
 STARTS_AND_WAITS = """
@@ -103,6 +103,43 @@ def test_only_some_items_are_taken_ahead_of_the_reader():
     results = in_threads(lambda item: item, (taken.append(item) or item for item in range(100)), threads=2)
     next(results)
     assert len(taken) == 3
+
+
+def test_another_thread_reads_ahead_as_many_items_as_it_may():
+    read, threads = Queue(), set()
+
+    def items():
+        for item in range(20):
+            threads.add(threading.current_thread())
+            read.put(item)
+            yield item
+
+    results = read_ahead(items(), 3)
+    assert next(results) == 0
+    assert [read.get(timeout=PATIENCE_SECONDS) for _ in range(5)] == [0, 1, 2, 3, 4]  # one taken, three kept, one held
+    assert read.empty()
+    assert list(results) == list(range(1, 20))
+    assert threading.current_thread() not in threads and len(threads) == 1
+
+
+def test_a_thread_that_reads_ahead_ends_with_its_reader_and_hands_on_errors():
+    def items():
+        threads.append(threading.current_thread())
+        yield 1
+        yield 2
+        raise KeyError("line 3")
+
+    threads = []
+    results = read_ahead(items(), 5)
+    assert [next(results), next(results)] == [1, 2]
+    with pytest.raises(KeyError, match="line 3"):
+        next(results)
+    endless = read_ahead((threads.append(threading.current_thread()) or item for item in count()), 1)
+    assert next(endless) == 0
+    endless.close()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
 
 
 def test_a_single_item_is_computed_by_the_reader_itself():

@@ -25,7 +25,10 @@ def long_tailed(pairs=8000, seed=0):
 
 
 def choose(source, target, most=4096):
-    return choose_row_lengths(source, target, longest=(int(source.max()), int(target.max())), most=most)
+    lengths, rows = choose_row_lengths(source, target, longest=(int(source.max()), int(target.max())), most=most)
+    planned = len(plan_packed_batches(source, target, seeds=(1, 0), shape=(1, *lengths)).batches)
+    assert rows == pytest.approx(planned, rel=0.02, abs=1)
+    return lengths
 
 
 def same(one, other):
@@ -74,6 +77,17 @@ def test_rows_are_not_longer_than_a_batch():
     assert choose(lengths, lengths)[0] > 48
     assert max(choose(lengths, lengths, most=48)) <= 48
     assert choose(lengths, lengths, most=1) == (24, 24)
+
+
+@pytest.mark.parametrize("target", [1, 7, 200])
+def test_the_rows_of_the_sample_are_counted_if_no_lengths_suit_it(target):
+    """A single pair leaves padding in rows of any length, and so do many if no row may hold two of them."""
+    lengths = np.array([7, target])[:, None]
+    for pairs, most in ((1, 4096), (50, 1)):
+        (source_length, target_length), rows = choose_row_lengths(
+            *np.repeat(lengths, pairs, axis=1), longest=(7, target), most=most
+        )
+        assert (source_length > 7) and (target_length > target) and rows * (source_length // 8) >= pairs >= rows > 0
 
 
 def test_a_plan_depends_on_seed_and_epoch_alone():

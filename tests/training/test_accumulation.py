@@ -9,6 +9,7 @@ from qkv.errors import InputError
 from qkv.training.accumulation import Accumulation
 from qkv.training.progress import Progress
 from qkv.training.step import TrainStep
+from tests.support.packing import PAIRS, pack
 from tests.support.training import assert_equal_weights, batch_of, make_step
 
 WIDTH = 6 + 5  # positions of a sentence of `batch_of`
@@ -65,6 +66,24 @@ def test_an_update_in_parts_is_the_update_of_the_whole_batch(monkeypatch, caplog
     assert progress.split_updates == 2 and progress.split_positions == 2 * WIDTH
     said = [record.getMessage() for record in caplog.records if record.name.startswith("qkv")]
     assert [message.startswith("update 1: a batch of 33 positions") for message in said] == [True]
+
+
+@pytest.mark.minutes
+def test_packed_batches_in_parts_and_slices_give_the_update_of_all_their_pairs():
+    """The rows of a batch are computed in parts of one or two, these in slices, and two batches are accumulated."""
+    groups = [[pack([[0, 2], [3], []])], [pack([[1], [2, 3], []]), pack([[], [], [0]])]]
+    signature = pack([[0]]).map(lambda ids: tf.TensorSpec([3, ids.shape[1]], tf.int32))
+    models = []
+    for slices, limit in ((1, None), (2, 71)):
+        model, step = make_step(clip_norm=0.5, signature=signature, slices=slices)
+        metrics = [Accumulation(step).make(group, Progress(split_positions=limit)) for group in groups]
+        assert [int(one.tokens) for one in metrics] == [
+            sum(len(PAIRS[number][1]) + 1 for number in numbers) for numbers in ((0, 2, 3), (1, 2, 3, 0))
+        ]
+        models.append((model, [float(one.loss) for one in metrics]))
+    (whole, losses), (model, losses_in_parts) = models
+    np.testing.assert_allclose(losses_in_parts, losses, rtol=1e-5)
+    assert_equal_weights(model, whole)
 
 
 def test_a_single_sentence_that_does_not_fit_is_reported(monkeypatch):

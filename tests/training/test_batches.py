@@ -1,5 +1,6 @@
 """The batches of training as tensors: padded and packed ones hold the same pairs; epochs go on from any batch."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,6 +92,18 @@ def test_the_padding_share_is_that_of_the_arrays(packed):
     sides = [np.array(ids) for batch in batches.epoch(0) for ids in (batch.source, batch.target_output)]
     padding = sum((ids == 0).sum() for ids in sides) / sum(ids.size for ids in sides)
     assert batches.plan(0).padding_share == pytest.approx(padding)
+
+
+@pytest.mark.parametrize("batch_tokens", [100, 700, 1500, 100_000])
+def test_batches_are_nearly_full_though_an_epoch_is_no_multiple_of_their_size(batch_tokens):
+    batches = make(batch_tokens=batch_tokens)
+    rows, *lengths = batches.rows.shape
+    assert rows * max(lengths) <= batch_tokens
+    for epoch in range(3):
+        plan = batches.plan(epoch)
+        assert plan.padding_share < 0.15  # 150 pairs fill some 20 rows
+        used = sum(len(batch) for batch in plan.batches())
+        assert plan.count - math.ceil(used / (batch_tokens // max(lengths))) in (0, 1)  # as of batches that are full
 
 
 def test_segmentations_of_other_lengths_have_the_same_shape():

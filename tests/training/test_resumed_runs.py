@@ -81,11 +81,18 @@ RECIPES = {
         "training__log_every_updates": 4,
         "training__updates_per_call": 3,
     },
+    "packed": {
+        "training__guided_attention": {"weight": 0.5, "head": 1},
+        "batches__packed": True,
+        "batches__accumulated": 2,
+    },
+    # It takes seconds to compile.
+    "compiled": {"training__xla": True, "training__max_updates": 4, "training__validate_every_updates": 2},
 }
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("recipe", ["everything", pytest.param("compiled", marks=by_hand)])
+@pytest.mark.parametrize("recipe", ["everything", "packed", pytest.param("compiled", marks=by_hand)])
 def test_a_killed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, make_config):
     config = make_config("straight", **RECIPES[recipe], inspection__probes=[])
     straight, broken = (config.run.directory / name for name in ("straight", "broken"))

@@ -8,9 +8,9 @@ TensorFlow's work is done in threads. Python code is run in processes, because P
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 from queue import Full, Queue
@@ -21,6 +21,48 @@ RETRY_SECONDS = 0.1  # between two checks whether the caller still wants results
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def read_ahead(items: Iterator[Item], count: int) -> Generator[Item, None, None]:
+    """Reads an iterator in another thread, up to `count + 1` items ahead of the caller.
+
+    Args:
+        items: the items. After the caller has stopped, one more is read at most.
+        count: the number of items, at least 1.
+
+    Yields:
+        The items in order.
+
+    Raises:
+        Exception: an error of the iterator is raised at its position among the items.
+    """
+    ahead: Queue[tuple[Item] | Exception | None] = Queue(count)
+    ended = Event()
+
+    def put(entry: tuple[Item] | Exception | None) -> None:
+        while not ended.is_set():
+            with suppress(Full):
+                ahead.put(entry, timeout=RETRY_SECONDS)
+                return
+
+    def read() -> None:
+        try:
+            for item in items:
+                put((item,))
+                if ended.is_set():
+                    return
+            put(None)
+        except Exception as error:  # raised again in the caller's thread
+            put(error)
+
+    try:
+        Thread(target=read, daemon=True).start()
+        while (entry := ahead.get()) is not None:
+            if isinstance(entry, Exception):
+                raise entry
+            yield entry[0]
+    finally:
+        ended.set()
 
 
 def in_processes(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
@@ -44,34 +86,13 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item], proc
     if processes == 1:
         yield from map(function, items)
         return
-    ahead: Queue[Future[Result] | Exception | None] = Queue(processes + 1)
-    ended = Event()
-
-    def put(entry: Future[Result] | Exception | None) -> None:
-        while not ended.is_set():
-            with suppress(Full):
-                ahead.put(entry, timeout=RETRY_SECONDS)
-                return
-
-    def feed(pool: ProcessPoolExecutor) -> None:
-        try:
-            for item in items:
-                put(pool.submit(_compute, item))
-                if ended.is_set():
-                    return
-            put(None)
-        except Exception as error:  # raised again in the caller's thread
-            put(error)
-
     with ProcessPoolExecutor(processes, get_context("spawn"), _start, (function,)) as pool:
+        futures = read_ahead((pool.submit(_compute, item) for item in items), processes + 1)
         try:
-            Thread(target=feed, args=(pool,), daemon=True).start()
-            while (entry := ahead.get()) is not None:
-                if isinstance(entry, Exception):
-                    raise entry
-                yield entry.result()
+            with closing(futures):
+                for future in futures:
+                    yield future.result()
         finally:
-            ended.set()
             pool.shutdown(cancel_futures=True)
 
 

@@ -14,15 +14,16 @@ import numpy as np
 from .batch_plan import BatchPlan, round_up
 
 LENGTH_MULTIPLE = 8  # tensor cores multiply matrices of multiples of 8
-MOST_PADDING = 0.045  # longer rows are taken for less padding, but attention over them costs more
-MOST_TIMES = 16  # rows are at most this many times as long as the longest sentence
+MOST_PADDING = 0.04  # longer rows are taken for less padding, but attention over them costs more
+MOST_TIMES = 8  # rows are at most this many times as long as the longest sentence
+FINENESS = 16  # lengths that are tried differ by a multiple of 8, from 128 on by about a sixteenth
 SAMPLE_PAIRS = 1 << 15  # by which lengths and shares are chosen
 SHARES = 1.0, 0.9, 0.8, 0.7, 0.6, 0.5  # which of them leaves the least padding depends on the text
 
 
 def choose_row_lengths(
     source_lengths: np.ndarray, target_lengths: np.ndarray, *, longest: tuple[int, int], most: int
-) -> tuple[int, int]:
+) -> tuple[tuple[int, int], int]:
     """Chooses the lengths of rows: the shortest that leave at most `MOST_PADDING` padding, in multiples of 8.
 
     The two lengths are in the ratio of the numbers of tokens of both sides, as far as their longest sentences allow.
@@ -34,18 +35,28 @@ def choose_row_lengths(
         most: the maximum length, unless a sentence is longer.
 
     Returns:
-        S and T. If no lengths leave so little padding, they are those that leave the least.
+        S and T, and the number of rows that the sample fills. If no lengths leave so little padding, they are those
+        that leave the least.
     """
     least = [int(round_up(length + 1, LENGTH_MULTIPLE)) for length in longest]
     source, target = source_lengths.astype(np.int64) + 1, target_lengths.astype(np.int64) + 1
-    best = 1.0, (least[0], least[1])
-    for lengths in _row_lengths(least, int(target.sum()) / max(int(source.sum()), 1), most):
-        rows = max(source.sum() / lengths[0], target.sum() / lengths[1])
-        if (1 - (source.sum() + target.sum()) / (rows * sum(lengths))) < min(best[0], MOST_PADDING):
-            best = min(best, (_padding_share(source, target, lengths, _pack(source, target, lengths)), lengths))
+    tokens = np.array([source.sum(), target.sum()])
+
+    def padding_share(rows: float, lengths: tuple[int, int]) -> float:
+        return 1 - float(tokens.sum() / (rows * sum(lengths))) if rows else 0.0
+
+    # The padding that would be left if each row were full of the side of which there is more.
+    bounds = [
+        (padding_share(float((tokens / lengths).max()), lengths), lengths)
+        for lengths in _row_lengths(least, float(tokens[1] / max(tokens[0], 1)), most)
+    ]
+    best = 1.0, bounds[0][1], 0
+    for _, lengths in [bound for bound in bounds if bound[0] < MOST_PADDING] or [min(bounds)]:
+        rows = int(_pack(source, target, lengths).max(initial=-1)) + 1
+        best = min(best, (padding_share(rows, lengths), lengths, rows))
         if best[0] <= MOST_PADDING:
             break
-    return best[1]
+    return best[1:]
 
 
 def _row_lengths(least: Sequence[int], ratio: float, most: int) -> Iterator[tuple[int, int]]:
@@ -53,16 +64,16 @@ def _row_lengths(least: Sequence[int], ratio: float, most: int) -> Iterator[tupl
 
     Args:
         least: the least S and the least T.
-        ratio: target tokens for each source token.
+        ratio: target tokens for each source token; 0 if there are none.
         most: the maximum, unless `least` has more.
     """
     length = max(least)
     while length <= max(least) * MOST_TIMES and (length <= most or length == max(least)):
         ideal = (length / ratio, length) if ratio > 1 else (length, length * ratio)
-        nearest = (int(round_up(int(side - LENGTH_MULTIPLE / 2) + 1, LENGTH_MULTIPLE)) for side in ideal)
+        nearest = (round(side / LENGTH_MULTIPLE) * LENGTH_MULTIPLE for side in ideal)
         source, target = (max(pair) for pair in zip(nearest, least, strict=True))
         yield source, target
-        length += LENGTH_MULTIPLE
+        length += int(round_up(max(length // FINENESS, 1), LENGTH_MULTIPLE))
 
 
 def plan_packed_batches(
@@ -119,11 +130,6 @@ def _pack(source: np.ndarray, target: np.ndarray, lengths: tuple[int, int]) -> n
     trials = [_fill_by_shares(*sample, lengths, share) for share in SHARES]
     best = min(range(len(SHARES)), key=lambda number: trials[number].max(initial=0))
     return trials[best] if len(source) <= SAMPLE_PAIRS else _fill_by_shares(source, target, lengths, SHARES[best])
-
-
-def _padding_share(source: np.ndarray, target: np.ndarray, lengths: tuple[int, int], rows: np.ndarray) -> float:
-    """Returns the share of padding in rows, 0 to 1. The arguments are those of `_pack` and its result."""
-    return 1 - float(source.sum() + target.sum()) / ((int(rows.max(initial=0)) + 1) * sum(lengths))
 
 
 def _fill_by_shares(source: np.ndarray, target: np.ndarray, lengths: tuple[int, int], share: float) -> np.ndarray:

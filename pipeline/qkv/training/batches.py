@@ -1,5 +1,6 @@
 """The batches of training, padded and prepared before the updates that need them."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
@@ -8,13 +9,15 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
+from ..runtime.parallel import read_ahead
 from ..text.batch import Batch, make_batch, make_packed_batch
 from ..text.batch_plan import WINDOW_PAIRS, BatchPlan, EpochPlan, plan_batches, round_up
 from ..text.corpora.mixture import Mixture
 from ..text.packing import SAMPLE_PAIRS, choose_row_lengths, plan_packed_batches
 from ..text.tokens.encoding import EncodedPairs
 
-PREFETCHED = 4  # batches that are made in advance: a batch takes a few milliseconds, an update a hundred times as long
+PREFETCHED = 4  # batches that are made in advance
+ROWS_MARGIN = 0.005  # epochs differ in the number of rows that their pairs fill
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class PackedRows:
     ) -> Self:
         """Chooses the shape of batches from the lengths of the pairs; see `text.packing.choose_row_lengths`.
 
+        Batches have only as many rows as it takes to divide an epoch into the same number of nearly full batches.
+
         Args:
             segmentations, mixture: see `TrainingBatches`.
             batch_tokens: the maximum number of positions of either side of a batch. Each replica has at least one row.
@@ -85,13 +90,16 @@ class PackedRows:
             max(int(side.lengths.max(initial=0)) for side in sides)
             for sides in zip(*(p.sides for p in segmentations), strict=True)
         ]
-        lengths = choose_row_lengths(
+        lengths, sampled_rows = choose_row_lengths(
             source.lengths_of(sample),
             target.lengths_of(sample),
             longest=(longest[0], longest[1]),
             most=batch_tokens // replicas,
         )
-        return cls(max(batch_tokens // (max(lengths) * replicas), 1), lengths, replicas)
+        most = max(batch_tokens // (max(lengths) * replicas), 1)
+        needed = (1 + ROWS_MARGIN) * sampled_rows * len(pairs) * windows / max(len(sample), 1) / replicas
+        count = max(math.ceil(needed / most), 1)
+        return cls(max(math.ceil(needed / count), 1), lengths, replicas)
 
     def plan(self, source_lengths: np.ndarray, target_lengths: np.ndarray, seeds: Sequence[int]) -> BatchPlan:
         """Plans the batches of pairs with these lengths; see `text.packing.plan_packed_batches`."""
@@ -175,8 +183,12 @@ class TrainingBatches:
                 f"the checkpoint was made after {first_batch:,} batches of an epoch, which has {plan.count:,}; it is "
                 "of another run: restore a checkpoint of this run"
             )
-        dataset = self._dataset(self.pairs(epoch), lambda: plan.batches(first_batch))
-        return map(self._specs().replace_arrays, dataset)
+        pairs = self.pairs(epoch)
+        if self.strategy.num_replicas_in_sync > 1:
+            dataset = self._dataset(pairs, lambda: plan.batches(first_batch))
+            return map(self._specs().replace_arrays, dataset)
+        # A dataset of TensorFlow would take half a millisecond for each batch.
+        return read_ahead((_to_tensors(self.make(pairs, batch)) for batch in plan.batches(first_batch)), PREFETCHED)
 
     @property
     def signature(self) -> Batch:
@@ -184,6 +196,8 @@ class TrainingBatches:
 
         The lengths of padded batches are free: a new length retraces no graph. Packed batches have one shape.
         """
+        if self.strategy.num_replicas_in_sync == 1:
+            return self._specs()
         return self._specs().replace_arrays(self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
 
     def _specs(self) -> Batch:
@@ -213,8 +227,8 @@ class TrainingBatches:
 
     def _dataset(
         self, pairs: EncodedPairs, batches: Callable[[], Iterator[np.ndarray]]
-    ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-        """Returns a dataset of batches. With several replicas it is a distributed dataset.
+    ) -> tf.distribute.DistributedDataset:
+        """Returns a dataset of batches, divided among several replicas.
 
         Args:
             pairs: the encoded pairs.
@@ -223,11 +237,10 @@ class TrainingBatches:
         replicas = self.strategy.num_replicas_in_sync
         signature = self._specs().arrays  # datasets take no None
 
-        def dataset(context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
             # Each machine makes the shares of its replicas.
-            pipeline = context.input_pipeline_id if context else 0
-            pipelines = context.num_input_pipelines if context else 1
-            local = replicas // pipelines
+            pipeline = context.input_pipeline_id
+            local = replicas // context.num_input_pipelines
 
             def shares() -> Iterator[tuple[np.ndarray, ...]]:
                 for batch in batches():
@@ -244,4 +257,10 @@ class TrainingBatches:
                 .with_options(options)
             )
 
-        return dataset() if replicas == 1 else self.strategy.distribute_datasets_from_function(dataset)
+        return self.strategy.distribute_datasets_from_function(dataset)
+
+
+def _to_tensors(batch: Batch) -> Batch:
+    """Returns a batch of arrays as tensors in the memory of the processor."""
+    with tf.device("CPU:0"):
+        return batch.map(tf.constant)
