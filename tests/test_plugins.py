@@ -11,6 +11,7 @@ from pydantic import Field
 
 import evaluate
 import train
+from qkv.attention.mechanisms.softmax import Mechanism, PairwiseMechanism
 from qkv.attention.scores import SCORE_CLASSES
 from qkv.config import choices
 from qkv.config.model import DecoderOnlySettings, TransformerSettings
@@ -23,7 +24,7 @@ from qkv.model.build import build_model
 from qkv.model.decoder_only import CausalBlock, DecoderOnly
 from qkv.model.recurrent import LuongDecoder, Recurrent
 from qkv.model.transformer import Transformer
-from qkv.plugins import register_architecture, register_schedule, register_score
+from qkv.plugins import register_architecture, register_mechanism, register_schedule, register_score
 from qkv.training.schedule import WarmupSchedule
 from tests.support.plugins import registrations_undone
 from tests.support.tiny_runs import small_settings, write_small_corpus
@@ -216,6 +217,42 @@ def test_an_architecture_of_the_other_base_classes_replaces_its_parts():
     with pytest.raises(InputError, match="other_stack has no cross_attention"):
         config = yaml.safe_load(dump(model_section(**frozen)))
         make_run_config(config | {"training": config["training"] | {"freeze": ["cross_attention"]}}, {}, "run")
+
+
+def test_plugins_that_read_one_pair_in_a_row_rule_out_packed_batches_by_name():
+    @register_mechanism("of_its_own")
+    class OfItsOwn(Mechanism):
+        pass
+
+    @register_mechanism("pairwise")
+    class Pairwise(PairwiseMechanism):
+        pass
+
+    @register_architecture("own_blocks")
+    class OwnBlocks(Transformer):
+        def make_encoder_block(self, index, *args, **kwargs):
+            return super().make_encoder_block(index, *args, **kwargs)
+
+    @register_architecture("own_encoder")
+    class OwnEncoder(Transformer):
+        def encode(self, source_ids, training=None):
+            return super().encode(source_ids, training=training)
+
+    @register_architecture("across_positions")
+    class AcrossPositions(DecoderOnly):
+        takes_segments = False
+
+    def obstacle(**settings):
+        return model_section(**settings, **SMALL).model.packing_obstacle
+
+    assert obstacle() is obstacle(architecture="own_blocks") is None
+    assert obstacle(attention={"cross": {"mechanism": "pairwise"}}) is None
+    assert obstacle(attention={"cross": {"mechanism": "of_its_own"}}) == "model.attention.cross.mechanism of_its_own"
+    assert obstacle(architecture="own_encoder") == "model.architecture own_encoder"
+    assert obstacle(architecture="across_positions") == "model.architecture across_positions"
+    sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "vocabulary_size": 17}
+    assert OwnBlocks(**sizes).takes_segments
+    assert not OwnEncoder(**sizes).takes_segments and not AcrossPositions(**sizes).takes_segments
 
 
 @pytest.mark.parametrize(

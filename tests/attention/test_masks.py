@@ -6,7 +6,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.attention.masks import causal_mask, masked_softmax, padding_mask
+from qkv.attention.masks import causal_mask, masked_softmax, padding_mask, segment_mask, segment_offsets
+from qkv.attention.mechanisms import MECHANISM_CLASSES
 from tests.support.oracles import softmax
 
 
@@ -86,6 +87,53 @@ def test_a_cached_step_sees_what_the_full_pass_sees_at_that_position():
     for position in range(6):
         np.testing.assert_array_equal(causal_mask(1, 6, offset=position)[0, 0, 0], full[0, 0, position])
         np.testing.assert_array_equal(step(tf.constant(position))[0, 0, 0], full[0, 0, position])
+
+
+QUERY_SEGMENTS = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 3, 3, 0, 0]])
+KEY_SEGMENTS = np.array([[1, 2, 2, 0], [1, 1, 2, 3]])
+
+
+def test_segment_mask_shows_a_query_the_tokens_of_its_own_pair():
+    found = segment_mask(QUERY_SEGMENTS, KEY_SEGMENTS)
+    assert found.shape == (2, 1, 6, 4)
+    expected = [
+        [[query == key != 0 for key in keys] for query in queries]
+        for queries, keys in zip(QUERY_SEGMENTS, KEY_SEGMENTS, strict=True)
+    ]
+    np.testing.assert_array_equal(found[:, 0], expected)
+
+
+@given(lengths=st.lists(st.lists(st.integers(1, 4), max_size=4), min_size=1, max_size=3), padding=st.integers(0, 2))
+def test_segment_offsets_make_positions_count_from_zero_in_each_pair_and_are_zero_at_padding(lengths, padding):
+    longest = max(map(sum, lengths)) + padding
+    segments, expected = np.zeros((2, len(lengths), longest), "int32")
+    for row, pairs in enumerate(lengths):
+        segments[row, : sum(pairs)] = np.repeat(np.arange(1, len(pairs) + 1), pairs)
+        expected[row, : sum(pairs)] = np.concatenate([np.arange(0), *map(np.arange, pairs)])
+    np.testing.assert_array_equal(np.arange(longest) + segment_offsets(segments), expected)
+
+
+@pytest.mark.parametrize("name", MECHANISM_CLASSES)
+def test_a_mechanism_that_takes_segments_computes_each_pair_as_if_it_were_alone(name):
+    """And no other one does: LSH puts the tokens of all pairs into the same chunks, and Linformer refuses the mask."""
+    mechanism = MECHANISM_CLASSES[name](**{"lsh": {"chunk_length": 2, "seed": 0}}.get(name, {}))
+    segments = np.array([[1, 1, 1, 2, 2, 2, 2, 2, 0]])
+    query, key, value = numbers(1, 2, 9, 4), numbers(1, 2, 9, 4, seed=1), numbers(1, 2, 9, 3, seed=2)
+    key = query if mechanism.shares_query_and_key else key
+    mechanism.build(query.shape, key.shape, value.shape)
+
+    def compute():
+        whole = mechanism(query, key, value, mask=segment_mask(segments, segments))
+        for pair in (slice(0, 3), slice(3, 8)):
+            alone = mechanism(*(x[:, :, pair] for x in (query, key, value)))
+            np.testing.assert_allclose(whole[0][:, :, pair], alone[0], atol=1e-5)
+            np.testing.assert_allclose(whole[1][:, :, pair, pair], alone[1], atol=1e-5)
+
+    if mechanism.takes_segments:
+        compute()
+    else:
+        with pytest.raises((AssertionError, ValueError), match=r"Not equal|all queries need the same mask"):
+            compute()
 
 
 def test_the_only_key_gets_all_the_weight_without_a_warning():

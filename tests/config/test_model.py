@@ -54,6 +54,21 @@ def test_the_architecture_chooses_the_schema(config_file: Path, architecture: st
     assert config.model.architecture == architecture
 
 
+@pytest.mark.parametrize(
+    ("settings", "obstacle"),
+    [
+        (TransformerSettings(), None),
+        (DecoderOnlySettings(), None),
+        (TransformerSettings(attention={"cross": {"mechanism": "last"}, "encoder_self": {"mechanism": "sink"}}), None),
+        (TransformerSettings(attention={"cross": {"mechanism": "linformer"}}), "attention.cross.mechanism linformer"),
+        (TransformerSettings(attention={"encoder_self": {"mechanism": "lsh"}}), "attention.encoder_self.mechanism lsh"),
+        (RecurrentSettings(), "architecture recurrent"),
+    ],
+)
+def test_what_rules_out_packed_batches_is_named_as_it_is_written(settings, obstacle):
+    assert settings.packing_obstacle == (obstacle and f"model.{obstacle}")
+
+
 def test_a_recurrent_model_has_only_cross_attention_to_show(config_file: Path):
     said = problem(config_file, "--model.architecture", "recurrent", "--inspection.attention", "[cross, encoder]")
     assert "no self-attention and no projected values; expected [cross] or [cross, gradients]" in said

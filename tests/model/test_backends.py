@@ -20,6 +20,7 @@ SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 TOLERANCES = {
     "output": 2e-5,
     "gradient": 1e-4,
+    "packed": 2e-5,
     "greedy": 1e-5,
     "beam": 1e-5,
     "generate": 1e-5,

@@ -15,6 +15,7 @@ from qkv.model.transformer import Transformer
 from qkv.run.load_model import load_model
 from qkv.training.schedule import WarmupSchedule
 from tests.support.layer_contract import stir
+from tests.support.packing import ROWS, alone, pack
 from tests.support.processes import finish, start
 from tests.support.tiny_models import MODELS, SOURCE, TARGET, make_transformer, model_of
 
@@ -155,6 +156,72 @@ def test_symbolic_ids_make_a_functional_model(name):
     assert functional.output.shape == (None, None, 17)
     expected = keras.ops.softmax(model(SOURCE, TARGET))
     np.testing.assert_allclose(functional([SOURCE, TARGET]), expected, atol=1e-5)
+
+
+PACKED_NAMES = ("transformer", "decoder-only")
+PACKED, ALONE = pack(ROWS, width=(19, 14)), alone(range(4))
+INPUTS = {
+    "source_ids": PACKED.source,
+    "target_ids": PACKED.target_input,
+    "source_segments": PACKED.source_segments,
+    "target_segments": PACKED.target_segments,
+}
+
+
+def row_of_each_token(values):
+    """The values of the tokens of all pairs, of an array like `PACKED.target_output` or like `ALONE.target_output`."""
+    output = PACKED.target_output if values.shape[:2] == PACKED.target_output.shape else ALONE.target_output
+    return np.asarray(values)[output != 0]
+
+
+@pytest.mark.parametrize("name", PACKED_NAMES)
+def test_four_inputs_in_any_form_are_packed_rows(name):
+    model = model_of(name)
+    expected = row_of_each_token(model(ALONE.source, ALONE.target_input))
+    outputs = [model(form) for form in (tuple(INPUTS.values()), list(INPUTS.values()), INPUTS)]
+    outputs += [model(**INPUTS), *(model.predict(form, verbose=0) for form in (tuple(INPUTS.values()), INPUTS))]
+    for output in outputs:
+        np.testing.assert_allclose(row_of_each_token(output), expected, atol=1e-5)
+    shapes = {key: x.shape for key, x in INPUTS.items()}
+    assert model.compute_output_shape(shapes) == model.compute_output_shape(tuple(shapes.values())) == (3, 14, 17)
+
+
+@pytest.mark.parametrize("name", PACKED_NAMES)
+def test_symbolic_segments_make_a_functional_model_that_is_saved(name, tmp_path):
+    model = model_of(name)
+    inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in INPUTS}
+    functional = keras.Model(inputs, keras.layers.Softmax()(model(**inputs)))
+    expected = keras.ops.softmax(model(ALONE.source, ALONE.target_input))
+    functional.save(tmp_path / "functional.keras")
+    for each in (functional, keras.models.load_model(tmp_path / "functional.keras")):
+        np.testing.assert_allclose(row_of_each_token(each(INPUTS)), row_of_each_token(expected), atol=1e-5)
+
+
+@pytest.mark.minutes
+def test_packed_rows_are_fitted_as_the_pairs_alone(tmp_path):
+    """By `fit` of a tuple with weights of tokens, and by `train_on_batch` of a dict."""
+    weighing = np.random.default_rng(0).random(17)
+
+    def fit(inputs, names, batch):
+        keras.utils.set_random_seed(0)
+        model = fresh("transformer")
+        model.build()
+        stir(model)
+        model.compile(keras.optimizers.SGD(0.1), TokenCrossEntropy(0.1), metrics=[TokenAccuracy(), Perplexity()])
+        rows, weights = len(batch.source), weighing[batch.target_output]
+        history = model.fit(inputs, batch.target_output, rows, 2, 0, shuffle=False, sample_weight=weights).history
+        return model, [
+            *history.values(),
+            model.train_on_batch(dict(zip(names, inputs, strict=True)), batch.target_output),
+        ]
+
+    model, expected = fit((ALONE.source, ALONE.target_input), ("source_ids", "target_ids"), ALONE)
+    packed_model, found = fit(tuple(INPUTS.values()), INPUTS, PACKED)
+    np.testing.assert_allclose(np.hstack(found), np.hstack(expected), rtol=1e-5)
+    for packed_variable, variable in zip(packed_model.weights, model.weights, strict=True):
+        np.testing.assert_allclose(packed_variable, variable, rtol=1e-5, atol=1e-5)
+    packed_model.save(tmp_path / "model.keras")
+    np.testing.assert_allclose(load_model(tmp_path / "model.keras")(INPUTS), packed_model(INPUTS), atol=1e-5)
 
 
 def test_lora_trains_small_matrices_alone_and_is_saved_as_part_of_the_large_ones(tmp_path):

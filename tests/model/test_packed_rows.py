@@ -9,6 +9,7 @@ from qkv.model.decoder_only import DecoderOnly
 from qkv.model.ensemble import Ensemble
 from qkv.model.transformer import Transformer
 from qkv.training.loss import GuidedAttention, TotalLoss
+from qkv.training.step import BATCH_SIGNATURE
 from tests.support.packing import PAIRS, ROWS, alone, pack
 from tests.support.tiny_models import (
     DECODER_ONLY,
@@ -20,6 +21,7 @@ from tests.support.tiny_models import (
     model_of,
     shared_model,
 )
+from tests.support.training import make_step
 
 BLOCKWISE = {"mechanism": "blockwise"}
 # Rows are longer than the model's positions, of which a pair has 8 at most.
@@ -119,6 +121,21 @@ def test_further_terms_of_the_loss_are_those_of_the_pairs_one_by_one(name):
     with_links = name != "R-Drop"
     batches = [alone([number], with_links) for number in range(4)]  # guidance by input tokens does not end at padding
     assert_packing_changes_nothing(loss, *batches, with_links=with_links)
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("slices", [1, 2])  # of two slices, one has only a row of padding
+def test_weights_after_updates_by_packed_rows_are_those_by_the_pairs(slices):
+    def update(batch, **settings):
+        model, step = make_step(**settings)
+        for _ in range(2):
+            metrics = step(batch)
+        return [*metrics, *model.trainable_variables]
+
+    signature = BATCH_SIGNATURE._replace(source_segments=BATCH_SIGNATURE.source, target_segments=BATCH_SIGNATURE.source)
+    packed = update(pack(ROWS).map(tf.constant), signature=signature, slices=slices)
+    for found, expected in zip(packed, update(alone(range(4)).map(tf.constant)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 # Every position of every pair has its own token, so the gradient of an embedding is that of a position.

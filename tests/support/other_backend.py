@@ -18,6 +18,7 @@ from qkv.run.load_model import load_model
 from tests.support.layer_cases import ATTENTION_CASES, MASKED_CASES, PART_CASES, SCORE_CASES
 from tests.support.layer_contract import B, LayerCase, S, arrays, stir
 from tests.support.minutes import ALL_CASES
+from tests.support.packing import ROWS, pack
 from tests.support.tiny_models import MODELS, SOURCE, TARGET
 
 LAYER_CASES = {
@@ -48,12 +49,14 @@ COMPARED = (
 KINDS = {
     "output": COMPARED,
     "gradient": COMPARED,
+    "packed": ("transformer", "decoder-only", "decoder-only with ALiBi and a sink") if ALL_CASES else CLASSES[::2],
     "greedy": ("recurrent",),
     "beam": CLASSES if ALL_CASES else CLASSES[:1],  # on JAX it is compiled operation by operation
     "generate": CLASSES,
     "fit": CLASSES,
     "load": CLASSES,
 }
+PACKED = pack(ROWS)
 LONGEST = np.array([2, 0, 3], "int32")  # one sentence without a token, which a beam drops at once
 
 
@@ -117,8 +120,9 @@ def make_model(name):
 
 
 def results_of_model(model, name):
-    """Logits, the gradients of the cross-entropy, what both searches and `generate` find, the losses and metrics of
-    three updates by `fit`, and the logits of the model then, saved and loaded; those that `KINDS` lists for it."""
+    """Logits, the gradients of the cross-entropy, logits of packed rows, what both searches and `generate` find, the
+    losses and metrics of three updates by `fit`, and the logits of the model then, saved and loaded; those that `KINDS`
+    lists for it."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     targets = np.roll(TARGET, -1, 1)
 
@@ -127,6 +131,8 @@ def results_of_model(model, name):
         return loss(targets, logits), logits
 
     found = dict(zip(("output", "gradient"), results_and_gradients(values, model.trainable_variables), strict=True))
+    if name in KINDS["packed"]:
+        found["packed"] = arrays(model((PACKED.source, PACKED.target_input, *PACKED[-2:])))
     searches = {kind: search for kind, search in SEARCHES.items() if name in KINDS[kind]}
     if searches:
         memory = model.encode(SOURCE)

@@ -121,7 +121,7 @@ class DecoderOnly(TranslationModel):
             self._check_length("source_ids", length)
         else:
             token_mask, offset = segment_mask(segments, segments), segment_offsets(segments)
-            token_positions += offset
+            token_positions = token_positions + offset
         x = self.positions(self.source_embedding(source_ids), offset=offset, training=training)
         x = tap(self, "encoder.embedding", x)
         positions = self.positions.on_queries_and_keys(length, offset)
@@ -157,7 +157,7 @@ class DecoderOnly(TranslationModel):
         else:
             source_mask = segment_mask(segments, memory.segments)
             target_mask = ops.logical_and(target_mask, segment_mask(segments, segments))
-            source_positions += segment_offsets(memory.segments)
+            source_positions = source_positions + segment_offsets(memory.segments)
             start = segment_offsets(segments)
         mask = ops.concatenate(
             [

@@ -189,15 +189,17 @@ class Transformer(TranslationModel):
 
     def encode(self, source_ids: Any, training: bool | None = None, segments: Any = None) -> Memory:
         mask = self_mask = padding_mask(source_ids)
-        length = dynamic_shape(source_ids)[1]
-        offset, token_positions = 0, ops.arange(length, dtype="int32")
+        offset = 0
         if segments is not None:
             self_mask, offset = segment_mask(segments, segments), segment_offsets(segments)
-            token_positions += offset
         x = self.source_positions(self.source_embedding(source_ids), offset=offset, training=training)
         x = tap(self, "encoder.embedding", x)
+        length = dynamic_shape(source_ids)[1]
         positions = self.source_positions.on_queries_and_keys(length, offset)
-        distances = self.source_positions.distances(self.encoder_blocks[0].self_attention, token_positions)
+        # Distances within a pair do not depend on where it starts in its row.
+        distances = self.source_positions.distances(
+            self.encoder_blocks[0].self_attention, ops.arange(length, dtype="int32")
+        )
         weights = []
         for block in self.encoder_blocks:
             x, layer_weights, _ = block(x, self_mask, positions=positions, distances=distances, training=training)
@@ -220,17 +222,16 @@ class Transformer(TranslationModel):
         position = offset = 0 if cache is None else dynamic_shape(cache[0][0])[2]
         length = dynamic_shape(target_ids)[1]
         self_mask, cross_mask = causal_mask(length, position + length, position), memory.mask
-        key_positions = ops.arange(position + length, dtype="int32")
         if segments is not None:
             self_mask = ops.logical_and(self_mask, segment_mask(segments, segments))
             cross_mask = segment_mask(segments, memory.segments)
             offset = segment_offsets(segments)
-            key_positions += offset
         x = self.target_positions(self.target_embedding(target_ids), offset=offset, training=training)
         x = tap(self, "decoder.embedding", x)
         positions = self.target_positions.on_queries_and_keys(length, offset)
+        key_positions = ops.arange(position + length, dtype="int32")
         distances = self.target_positions.distances(
-            self.decoder_blocks[0].self_attention, key_positions[..., position:], key_positions
+            self.decoder_blocks[0].self_attention, key_positions[position:], key_positions
         )
         self_weights, cross_weights, caches = [], [], []
         for i, block in enumerate(self.decoder_blocks):

@@ -17,6 +17,7 @@ from tests.support import ROOT
 from tests.support.documents import write_own_blocks
 from tests.support.layer_contract import stir
 from tests.support.minutes import ALL_CASES, by_hand
+from tests.support.packing import ROWS, alone, pack
 from tests.support.plugins import registrations_undone
 from tests.support.tiny_models import SIZES, SOURCE, TARGET, TWO_LAYERS
 
@@ -75,6 +76,15 @@ def test_later_tokens_and_padding_change_nothing(own_blocks, name):
     assert np.abs(ops.convert_to_numpy(model(SOURCE, changed)[:, 3:] - logits[:, 3:])).max() > 0.01
     padded = np.pad(SOURCE, ((0, 0), (0, 2)))
     assert_close(model(padded, TARGET), logits)
+
+
+@every_class
+def test_a_pair_in_a_packed_row_has_the_logits_that_it_has_alone(own_blocks, name):
+    model, packed, pairs = make(own_blocks, name), pack(ROWS), alone(range(4))
+    assert model.takes_segments
+    logits = model(packed.source, packed.target_input, None, packed.source_segments, packed.target_segments)
+    expected = model(pairs.source, pairs.target_input)
+    assert_close(logits[packed.target_output != 0], expected[pairs.target_output != 0])
 
 
 @every_class
