@@ -3,6 +3,7 @@
 import pytest
 
 from qkv.config import load_run_config
+from qkv.config.batches import BatchSettings
 from qkv.errors import InputError
 from tests.support import ROOT
 
@@ -20,6 +21,7 @@ def load(**changes):
 )
 def test_batches_are_packed_if_they_shall_be_or_xla_needs_it(packed, without_xla, with_xla):
     batches = load(batches__packed=packed).batches
+    assert batches == BatchSettings(batch_tokens=1024, length_multiple=1, packed=packed)
     assert (batches.is_packed(xla=False), batches.is_packed(xla=True)) == (without_xla, with_xla)
 
 

@@ -17,10 +17,10 @@ class BatchSettings(Settings):
     accumulated: int = Field(default=1, ge=1, le=100_000)
     """Accumulate the gradients of this many batches into one update, as if they were one batch. 1: none."""
     length_multiple: int = Field(default=4, ge=1, le=1024)
-    """Pad sentences to a multiple of this number of tokens. It is ignored if batches are packed."""
+    """Pad sentences to a multiple of this number of tokens, unless batches are packed."""
     packed: bool | Literal["auto"] = "auto"
     """Put several sentence pairs into each row, all rows of one length, so that all batches have the same shape and
-    little padding. auto: if XLA compiles the update, which needs it."""
+    little padding. auto: if XLA compiles the update."""
 
     def is_packed(self, xla: bool) -> bool:
         """Returns True if batches are packed. `xla` is True if XLA compiles the update."""

@@ -17,7 +17,7 @@ from ..text.packing import SAMPLE_PAIRS, choose_row_lengths, plan_packed_batches
 from ..text.tokens.encoding import EncodedPairs
 
 PREFETCHED = 4  # batches that are made in advance
-ROWS_MARGIN = 0.005  # epochs differ in the number of rows that their pairs fill
+ROWS_MARGIN = 0.001  # epochs differ in the number of rows that their pairs fill
 
 
 @dataclass(frozen=True)
