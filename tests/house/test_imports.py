@@ -209,7 +209,7 @@ OF_NO_MODULE = {
     "layers": "examples keras_contract",
     "live": "live_in_browser",
     "model": "architectures backends built_models cached_decoding future keras_models model_layer_contract "
-    "saved_model_file",
+    "packed_rows saved_model_file",
     "run": "kept_runs",
     "training/optimizers": "optimizers",
     "training": "copies_to_host fewer_operations machines resumed_runs run_in_tensorboard "

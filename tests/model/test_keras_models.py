@@ -179,7 +179,7 @@ def test_four_inputs_in_any_form_are_packed_rows(name):
     model = model_of(name)
     expected = row_of_each_token(model(ALONE.source, ALONE.target_input))
     outputs = [model(form) for form in (tuple(INPUTS.values()), list(INPUTS.values()), INPUTS)]
-    outputs += [model(**INPUTS), *(model.predict(form, verbose=0) for form in (tuple(INPUTS.values()), INPUTS))]
+    outputs += [model(**INPUTS), model.predict(INPUTS, verbose=0)]
     for output in outputs:
         np.testing.assert_allclose(row_of_each_token(output), expected, atol=1e-5)
     shapes = {key: x.shape for key, x in INPUTS.items()}
