@@ -127,8 +127,8 @@ class StepSettings(Settings):
     clip_norm: float = Field(default=1.0, ge=0, le=1_000_000)
     """Clip the gradient to this norm over all variables. 0: no clipping."""
     xla: Annotated[bool | Literal["auto"], MAY_CHANGE] = "auto"
-    """Compile the update with XLA, on a single device and for packed batches. auto: on a single GPU, if the model can be
-    trained on packed batches."""
+    """Compile the update with XLA, on a single device and for packed batches. auto: on a single GPU, if the model can
+    be trained on packed batches."""
 
 
 class PaceSettings(Settings):
