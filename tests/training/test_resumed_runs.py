@@ -78,7 +78,7 @@ RECIPES = {
         "batches__packed": True,
         "batches__accumulated": 2,
     },
-    # Packed batches of one shape, and several updates a call, which a copy of the run makes one by one.
+    # It takes seconds to compile. The resumed run makes several updates in a call, the other one makes them one by one.
     "compiled": {
         "training__xla": True,
         "training__max_updates": 8,

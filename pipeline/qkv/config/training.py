@@ -127,8 +127,8 @@ class StepSettings(Settings):
     clip_norm: float = Field(default=1.0, ge=0, le=1_000_000)
     """Clip the gradient to this norm over all variables. 0: no clipping."""
     xla: Annotated[bool | Literal["auto"], MAY_CHANGE] = "auto"
-    """Compile the update with XLA, which needs a single device and packed batches. auto: on a single GPU, if the model
-    can be trained on packed batches; on a processor it is slower."""
+    """Compile the update with XLA, on a single device and for packed batches. auto: on a single GPU, if the model can
+    be trained on packed batches."""
 
 
 class PaceSettings(Settings):
@@ -143,8 +143,8 @@ class PaceSettings(Settings):
     log_every_updates: int = Field(default=50, ge=1, le=MOST_COUNTED)
     """Write a line of the training log whenever this many updates have passed."""
     updates_per_call: Annotated[Annotated[int, Field(ge=1, le=1000)] | Literal["auto"], MAY_CHANGE] = "auto"
-    """Make up to this many updates in one call of TensorFlow, which needs packed batches on a single device; results
-    are the same. auto: 16 on a GPU, for at most a second; 1 on a processor."""
+    """Make up to this many updates in one call, for packed batches on a single device. auto: 16 on a GPU, 1 on a
+    processor."""
 
 
 class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettings, LimitSettings, StartSettings):

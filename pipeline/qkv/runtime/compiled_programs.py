@@ -66,14 +66,27 @@ def keep_programs() -> None:
         if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
             return
         _delete_unusable(folder)
-        if shutil.disk_usage(folder).free < LEAST_FREE:
+        if not os.access(folder, os.W_OK) or shutil.disk_usage(folder).free < LEAST_FREE:
             return
     except OSError:
         return
-    os.environ["TF_XLA_FLAGS"] = (
-        f"{flags} --tf_xla_persistent_cache_directory={folder} --tf_xla_persistent_cache_prefix=qkv"
-    )
+    keep = f"--tf_xla_persistent_cache_directory={folder} --tf_xla_persistent_cache_prefix=qkv"
+    with _flags(f"{flags} {keep}".strip()):
+        tf.config.list_physical_devices()  # TensorFlow reads its flags; processes that this one starts do not get them
     _folder = folder
+
+
+@contextmanager
+def _flags(value: str) -> Iterator[None]:
+    """Sets the environment variable `TF_XLA_FLAGS` within the block."""
+    before = os.environ.get("TF_XLA_FLAGS")
+    os.environ["TF_XLA_FLAGS"] = value
+    try:
+        yield
+    finally:
+        os.environ.pop("TF_XLA_FLAGS")
+        if before is not None:
+            os.environ["TF_XLA_FLAGS"] = before
 
 
 @contextmanager
