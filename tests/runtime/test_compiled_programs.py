@@ -11,6 +11,7 @@ import tensorflow as tf
 from qkv.errors import InputError
 from qkv.runtime import compiled_programs
 from qkv.runtime.compiled_programs import VARIABLE, keep_programs, keeping_programs, programs_root
+from tests.support.processes import PATIENCE_SECONDS
 
 SCRIPT = """
 import sys
@@ -44,7 +45,7 @@ def start(traced=0):
 
 
 def finish(process):
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0
     return output
 

@@ -10,6 +10,7 @@ The modules, in reading order:
 - `slurm`: the `TF_CONFIG` of a task of Slurm
 - `workers`: the exchange of values between the workers of a training
 - `devices`: the choice of GPUs or processor, number formats, and sizes of work
+- `compiled_programs`: the programs of XLA, kept for the next run
 - `graphs`: TensorFlow graphs whose memory is freed
 - `parallel`: parallel `map` in threads and in processes
 """
