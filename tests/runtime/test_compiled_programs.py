@@ -130,10 +130,24 @@ def test_nothing_is_kept_where_it_cannot_be(obstacle, folder, monkeypatch):
     assert compiled_programs._folder is None and os.environ.get("TF_XLA_FLAGS") == before
 
 
-def test_an_error_of_a_program_says_how_to_do_without_it(folder, monkeypatch):
-    monkeypatch.setattr(compiled_programs, "_folder", folder)
-    said = rf"XLA cannot compile the update \(too short\).*{VARIABLE}=off"
-    with pytest.raises(InputError, match=said), keeping_programs():
-        raise tf.errors.DataLossError(None, None, "too short")
+def test_after_an_error_of_a_program_the_same_command_does_without_kept_ones(folder, monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", list)
+    keep_programs()
+    kept_in = compiled_programs._folder
+    unfinished = kept_in / "unfinished"
+    with keeping_programs():
+        assert unfinished.exists()  # as it is if the process is killed here
     with pytest.raises(tf.errors.ResourceExhaustedError), keeping_programs():
         raise tf.errors.ResourceExhaustedError(None, None, "memory")
+    assert not unfinished.exists()
+    said = rf"\(too short\); start the same command again.*{VARIABLE}=off"
+    with pytest.raises(InputError, match=said), keeping_programs():
+        raise tf.errors.DataLossError(None, None, "too short")
+    monkeypatch.setattr(compiled_programs, "_folder", None)
+    keep_programs()
+    assert compiled_programs._folder is None
+    with pytest.raises(InputError, match=r"training\.xla false"), keeping_programs():
+        raise tf.errors.InternalError(None, None, "no such operation")
+    unfinished.unlink()
+    keep_programs()
+    assert compiled_programs._folder == kept_in

@@ -3,7 +3,9 @@
 TensorFlow reads and writes the files (its persistent compilation cache). It takes the folder from an environment
 variable when it looks for devices first, and loads every file of the right name: a damaged file ends the training, and
 a program for another processor or GPU may end the process. So this module gives every version of TensorFlow and every
-machine a folder, and deletes the files that do not have the digest that was recorded when they were written.
+machine a folder, and deletes the files that do not have the digest that was recorded when they were written. While a
+program is loaded or made, the folder has the file `unfinished`. If the process ends meanwhile, the file stays, and
+later processes keep no programs until it is deleted.
 
 A program is code. It is loaded from the user's cache folder only, never from the folder of a run.
 """
@@ -32,6 +34,7 @@ VARIABLE = "QKV_COMPILED_PROGRAMS"
 LEAST_FREE = 2 << 30  # bytes of the disk: a write that fails would end the training
 MOST_BYTES = 2 << 30  # of all programs; the oldest are deleted
 NAMES_STEP = 1_000_000  # more names than a training has before it compiles
+UNFINISHED = "unfinished"
 _folder: Path | None = None  # the folder that TensorFlow uses in this process
 
 
@@ -53,7 +56,8 @@ def keep_programs() -> None:
     """Has TensorFlow keep the programs that XLA compiles in this process, and load those of earlier processes.
 
     Call it before TensorFlow looks for devices; afterwards it does nothing. It does nothing either if the folder cannot
-    be written, if its disk is nearly full, or if the user has set the folder by `TF_XLA_FLAGS`.
+    be written or has the file `unfinished`, if its disk is nearly full, or if the user has set the folder by
+    `TF_XLA_FLAGS`.
     """
     global _folder
     root = programs_root()
@@ -67,6 +71,13 @@ def keep_programs() -> None:
             return
         _delete_unusable(folder)
         if not os.access(folder, os.W_OK) or shutil.disk_usage(folder).free < LEAST_FREE:
+            return
+        if (folder / UNFINISHED).exists():
+            log.info(
+                "compiled programs are not kept, since another run is loading or making one, or has failed to: delete "
+                "%s to try again",
+                folder / UNFINISHED,
+            )
             return
     except OSError:
         return
@@ -101,19 +112,37 @@ def keeping_programs() -> Iterator[None]:
     """
     if _folder:
         _align_names()
+        _mark_unfinished()
     began = time.monotonic()
+    is_usable = True
     try:
         yield
     except tf.errors.ResourceExhaustedError:
         raise
     except tf.errors.OpError as error:
-        hint = f", or without compiled programs of earlier runs: {VARIABLE}=off" if _folder else ""
+        is_usable = False
+        message = " ".join(str(error.message).split())[:300]
+        if _folder:
+            raise InputError(
+                f"XLA cannot compile, keep or load the program of the update ({message}); start the same command "
+                f"again: it then compiles and keeps nothing, as with {VARIABLE}=off"
+            ) from error
         raise InputError(
-            f"XLA cannot compile the update ({' '.join(str(error.message).split())[:300]}); expected a free disk and "
-            f"memory; train a new run with training.xla false{hint}"
+            f"XLA cannot compile the update ({message}); expected free memory; train a new run with training.xla false"
         ) from error
+    finally:
+        if _folder and is_usable:
+            with suppress(OSError):
+                (_folder / UNFINISHED).unlink(missing_ok=True)
     log.info("XLA has prepared the update in %.0f s", time.monotonic() - began)
     _record()
+
+
+def _mark_unfinished() -> None:
+    """Writes the file `unfinished`, unless the folder can no longer be written."""
+    assert _folder
+    with suppress(OSError):
+        write_atomically(_folder / UNFINISHED, str(os.getpid()).encode())
 
 
 def _align_names() -> None:
