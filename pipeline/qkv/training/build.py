@@ -99,7 +99,8 @@ def resolve_xla(config: RunConfig, strategy: tf.distribute.Strategy, progress: P
         obstacle = model_obstacle and f"{model_obstacle} cannot be trained on packed batches"
     if xla == "auto":
         xla = obstacle is None
-        log.info("training.xla auto: %s, since %s", str(xla).lower(), obstacle or "there is a single GPU")
+        if visible_gpus():
+            log.info("training.xla auto: %s, since %s", str(xla).lower(), obstacle or "there is a single GPU")
     if not progress.update:
         progress.packed = config.batches.is_packed(xla)
     return xla
