@@ -231,7 +231,7 @@ def beam_search(
         last = ops.reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
         logits, target_state = next_token_logits(last, state.source_state, state.target_state)
         constraint_state = constraint.advance(state.constraint_state, last[:, 0], state.rows)
-        is_last = state.step + 1 >= ops.take(max_lengths, state.rows) if settings.force_eos else None
+        is_last = state.step + 1 >= gather_rows(max_lengths, state.rows) if settings.force_eos else None
         forced_tokens = None if prefix is None else ops.take(ops.take(prefix, state.step, axis=1), state.rows)
         state = state._replace(target_state=target_state, constraint_state=constraint_state)
         candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, forced_tokens)
@@ -343,8 +343,8 @@ def extend_hypotheses(
     )
     parents = indices // vocabulary
     tokens = indices % vocabulary
-    token_scores = ops.take_along_axis(ops.reshape(logits, (sentences, -1)), indices, axis=1)
-    token_scores = token_scores - ops.take_along_axis(ops.reshape(normalizers, (sentences, width)), parents, axis=1)
+    token_scores = gather_columns(ops.reshape(logits, (sentences, -1)), indices)
+    token_scores = token_scores - gather_columns(ops.reshape(normalizers, (sentences, width)), parents)
     candidates = Hypotheses(
         write_at(gather_columns(state.live.ids, parents), state.step, tokens),
         write_at(gather_columns(state.live.log_probabilities, parents), state.step, token_scores),
@@ -373,7 +373,7 @@ def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, c
     """
     scores = candidates.scores / settings.length_divisor(state.step)
     if coverage_terms is not None:
-        scores = scores + ops.take_along_axis(coverage_terms, parents, axis=1)
+        scores = scores + gather_columns(coverage_terms, parents)
     among_first = ops.arange(2 * settings.size) < settings.size
     scores = ops.where(ops.logical_and(ends, among_first), scores, MINUS_INFINITY)
     finished = Hypotheses(*gather_rows(state.finished, state.rows))
@@ -409,7 +409,7 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
         max_lengths: the maximum number of tokens of each target, int32 `(B,)`.
         settings: the settings of the beam.
     """
-    longest = ops.take(max_lengths, state.rows)
+    longest = gather_rows(max_lengths, state.rows)
     at_longest = state.step >= longest
     divisor = settings.length_divisor(ops.expand_dims(longest, 1))
     finished = fill_with_live(finished, live._replace(scores=live.scores / divisor), at_longest)
@@ -427,11 +427,11 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
     stored = (ops.scatter_update(*update) for update in zip(state.finished, indices, finished, strict=True))
     remaining = ops.cast(ops.nonzero(ops.logical_not(done))[0], "int32")
     width = dynamic_shape(state.live.scores)[1]
-    origins = ops.take(parents, remaining, axis=0) + width * ops.expand_dims(remaining, 1)
+    origins = gather_rows(parents, remaining) + width * ops.expand_dims(remaining, 1)
     origins = ops.reshape(origins, (-1,))
     return BeamState(
         state.step,
-        ops.take(state.rows, remaining),
+        gather_rows(state.rows, remaining),
         Hypotheses(*gather_rows(live, remaining)),
         Hypotheses(*stored),
         branch(ops.any(done), lambda: gather_rows(state.source_state, remaining), lambda: state.source_state),
