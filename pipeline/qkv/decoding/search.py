@@ -185,7 +185,7 @@ def top_k_of_many(x, count, offsets=None, banned=()):
         `(numbers, indices)`, each `(A, count)`: the largest numbers of each sentence, the largest first, and their
         indices `row * M + column`, int32. If there are fewer than `count` numbers, minus infinity follows.
     """
-    sentences, rows, columns = dynamic_shape(x)
+    _, rows, columns = dynamic_shape(x)
     chunks = max(-(-columns // TOP_K_CHUNK), -(-count // TOP_K_CHUNK))  # of a row
     if chunks * TOP_K_CHUNK > columns:
         padding = (0, chunks * TOP_K_CHUNK - columns)

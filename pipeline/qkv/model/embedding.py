@@ -6,6 +6,7 @@ Letters: B batch, T positions, D model width, V vocabulary.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -190,7 +191,7 @@ class TokenEmbedding(ConstructorConfig, FloatOnly, keras.Layer):
         return (*ids_shape, self.width)
 
 
-_TRANSPOSED: ContextVar[Mapping[TokenEmbedding, Any]] = ContextVar("transposed", default={})
+_TRANSPOSED: ContextVar[Mapping[TokenEmbedding, Any]] = ContextVar("transposed", default=MappingProxyType({}))
 
 
 @contextmanager
