@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from ..layers.keras_layers import dynamic_shape
+from ..layers.keras_layers import dynamic_shape, reshape
 from ..model.interface import Memory, TranslationModel
 from ..text.batch_plan import round_up
 
@@ -190,11 +190,11 @@ def top_k_of_many(x, count, offsets=None, banned=()):
     if chunks * TOP_K_CHUNK > columns:
         padding = (0, chunks * TOP_K_CHUNK - columns)
         x = ops.pad(x, ((0, 0), (0, 0), padding), constant_values=MINUS_INFINITY)
-    x = ops.reshape(x, (-1, rows * chunks, TOP_K_CHUNK))
+    x = reshape(x, (-1, rows * chunks, TOP_K_CHUNK))
     maxima = ops.max(x, axis=2)
     if offsets is not None:
-        maxima = ops.reshape(maxima, (-1, rows, chunks)) + ops.expand_dims(offsets, 2)
-        maxima = ops.reshape(maxima, (-1, rows * chunks))
+        maxima = reshape(maxima, (-1, rows, chunks)) + ops.expand_dims(offsets, 2)
+        maxima = reshape(maxima, (-1, rows * chunks))
     # The banned numbers may be the largest ones of the first chunk of each row.
     chosen = count + rows if banned else count
     chosen = min(chosen, rows * chunks) if isinstance(rows, int) else ops.minimum(chosen, rows * chunks)
@@ -206,7 +206,7 @@ def top_k_of_many(x, count, offsets=None, banned=()):
         is_banned = np.isin(np.arange(TOP_K_CHUNK), banned)
         is_first = ops.expand_dims(ops.equal(best_chunks % chunks, 0), 2)
         numbers = ops.where(ops.logical_and(is_first, is_banned), MINUS_INFINITY, numbers)
-    numbers, positions = ops.top_k(ops.reshape(numbers, (-1, chosen * TOP_K_CHUNK)), count)
+    numbers, positions = ops.top_k(reshape(numbers, (-1, chosen * TOP_K_CHUNK)), count)
     chunk = gather_columns(best_chunks, positions // TOP_K_CHUNK)
     column = ops.minimum(chunk % chunks * TOP_K_CHUNK + positions % TOP_K_CHUNK, columns - 1)
     return numbers, chunk // chunks * columns + column
@@ -254,7 +254,7 @@ def gather_columns(x, indices):
         return tf.gather(x, indices, batch_dims=1)
     rows, size, *rest = dynamic_shape(x)
     numbers = indices + size * ops.expand_dims(ops.arange(rows, dtype=indices.dtype), 1)
-    return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
+    return ops.take(reshape(x, (-1, *rest)), numbers, axis=0)
 
 
 def gather_rows(nested, rows):
