@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qkv.model.embedding import PositionalEmbedding, TokenEmbedding, make_embeddings, sinusoidal_positions
+from qkv.model.embedding import (
+    PositionalEmbedding,
+    TokenEmbedding,
+    make_embeddings,
+    sinusoidal_positions,
+    transposed_tables,
+)
 from tests.support import oracles
 from tests.support.layer_contract import stir
 
@@ -88,6 +94,19 @@ def test_the_product_of_the_factors_is_the_logits(bias):
     rows, table = layer.factors(tf.constant(states))
     np.testing.assert_allclose(rows.numpy() @ np.array(table).T, layer.logits(states), atol=1e-5)
     assert (table is layer.table) == (not bias)  # the graph of a model without a bias is as it was
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_tables_are_transposed_once_for_all_logits_of_a_block(dtype):
+    layer = TokenEmbedding(5, 4, dtype=dtype)
+    layer.build()
+    stir(layer)
+    states = tf.cast(np.random.default_rng(0).normal(size=(1, 3, 4)), layer.compute_dtype)
+    expected = layer.logits(states)
+    with transposed_tables(layer):
+        layer.set_weights([np.zeros((5, 4))])  # unseen, because the table is transposed already
+        np.testing.assert_allclose(layer.logits(states), expected, atol=1e-6)
+    assert not np.any(layer.logits(states))
 
 
 def test_logits_are_float32_whatever_the_model_computes_in():

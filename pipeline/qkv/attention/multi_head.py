@@ -12,7 +12,7 @@ from keras import ops
 
 from ..config.choices.model import RELATIVE_POSITIONS, RelativePositions
 from ..layers.constructor_config import ConstructorConfig, ReplaceableLayers, build_once, seed_of, seeded, to_json_value
-from ..layers.keras_layers import Dense, FloatOnly, check_sizes, dynamic_shape, rows_of_each
+from ..layers.keras_layers import Dense, FloatOnly, check_sizes, dynamic_shape, reshape, rows_of_each
 from ..layers.low_rank import LowRank
 from ..layers.tap import tap, where_changed
 from .by_name import describe_layer, make_layer
@@ -293,7 +293,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, W
             raise ValueError(f"{self.name}: expected 3 axes, (batch, tokens, size), found shape {tuple(x.shape)}")
         heads = heads or self.num_heads
         batch, length, width = dynamic_shape(x)
-        return ops.swapaxes(ops.reshape(x, (batch, length, heads, width // heads)), 1, 2)
+        return ops.swapaxes(reshape(x, (batch, length, heads, width // heads)), 1, 2)
 
     def repeat_heads(self, x: Any) -> Any:
         """Repeats heads of keys or values for their heads of queries: `(B, key_value_heads, S, K) -> (B, H, S, K)`."""
@@ -339,7 +339,7 @@ class AttentionLayer(ConstructorConfig, ReplaceableLayers, LowRank, FloatOnly, W
     def merge_heads(self, context: Any) -> Any:
         """Concatenates the contexts of the heads and projects them: `(B, H, T, V) -> (B, T, output_dim)`."""
         context = ops.swapaxes(context, 1, 2)
-        context = ops.reshape(context, (*dynamic_shape(context)[:2], self.num_heads * self.value_dim))
+        context = reshape(context, (*dynamic_shape(context)[:2], self.num_heads * self.value_dim))
         return context if self.output_projection is None else self.output_projection(context)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
@@ -475,12 +475,12 @@ class MultiHeadAttention(AttentionLayer):
         rows, heads, length, size = dynamic_shape(query)
         batch, _, sources, _ = dynamic_shape(key)
         copies = rows_of_each(rows, batch)  # N
-        query = ops.reshape(query, (batch, copies, heads, length, size))
-        query = ops.reshape(ops.swapaxes(query, 1, 2), (batch, heads, copies * length, size))
+        query = reshape(query, (batch, copies, heads, length, size))
+        query = reshape(ops.swapaxes(query, 1, 2), (batch, heads, copies * length, size))
         context, weights = self.attend(query, key, value, mask, training)
-        weights = ops.swapaxes(ops.reshape(weights, (batch, heads, copies, length, sources)), 1, 2)
-        weights = ops.reshape(weights, (rows, heads, length, sources))
-        return ops.reshape(context, (rows, length, self.output_dim)), weights
+        weights = ops.swapaxes(reshape(weights, (batch, heads, copies, length, sources)), 1, 2)
+        weights = reshape(weights, (rows, heads, length, sources))
+        return reshape(context, (rows, length, self.output_dim)), weights
 
     def value_norms(self, value: Any) -> Any:
         """Returns the norm of the vector that each value adds to the context, in each head, if its weight is 1.
@@ -498,7 +498,7 @@ class MultiHeadAttention(AttentionLayer):
         if self.output_projection is None:
             return ops.norm(value, axis=-1)
         kernel = ops.cast(self.output_projection.kernel, "float32")
-        kernel = ops.reshape(kernel, (self.num_heads, self.value_dim, self.output_dim))
+        kernel = reshape(kernel, (self.num_heads, self.value_dim, self.output_dim))
         products = ops.matmul(kernel, ops.swapaxes(kernel, -1, -2))  # avoids an array (B, H, S, output_dim)
         # Einsum, because a product would repeat the matrix of a single head; see `TanhSum.compare` for the danger.
         return ops.sqrt(ops.maximum(ops.sum(ops.einsum("bhsk,hkl->bhsl", value, products) * value, axis=-1), 0.0))

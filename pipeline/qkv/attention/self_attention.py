@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from ..layers.constructor_config import build_once
-from ..layers.keras_layers import dynamic_shape
+from ..layers.keras_layers import dynamic_shape, reshape
 from ..layers.tap import tap
 from .masks import join_masks
 from .multi_head import AttentionLayer
@@ -123,7 +123,7 @@ class SelfAttention(AttentionLayer):
         """
         projected = self.qkv_projection(x)
         batch, length, width = dynamic_shape(projected)
-        split = ops.reshape(projected, (batch, length, 3, self.num_heads, width // (3 * self.num_heads)))
+        split = reshape(projected, (batch, length, 3, self.num_heads, width // (3 * self.num_heads)))
         return tuple(ops.unstack(ops.transpose(split, (2, 0, 3, 1, 4)), 3))
 
     def _project_parts(self, x, positions):

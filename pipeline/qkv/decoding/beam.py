@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from keras import ops
 
-from ..layers.keras_layers import dynamic_shape
+from ..layers.keras_layers import dynamic_shape, reshape
 from ..model.interface import rows_for_each
 from ..text.tokens.special_tokens import BOS, EOS, PAD
 from .constraints import Constraint, ban_early_end, ban_repeated_ngrams, ban_special_tokens, force_end, force_tokens
@@ -228,10 +228,10 @@ def beam_search(
 
     def extend(state):
         last = ops.take(state.live.ids, ops.maximum(state.step - 1, 0), axis=2)
-        last = ops.reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
+        last = reshape(ops.where(state.step > 0, last, BOS), (-1, 1))
         logits, target_state = next_token_logits(last, state.source_state, state.target_state)
         constraint_state = constraint.advance(state.constraint_state, last[:, 0], state.rows)
-        is_last = state.step + 1 >= ops.take(max_lengths, state.rows) if settings.force_eos else None
+        is_last = state.step + 1 >= gather_rows(max_lengths, state.rows) if settings.force_eos else None
         forced_tokens = None if prefix is None else ops.take(ops.take(prefix, state.step, axis=1), state.rows)
         state = state._replace(target_state=target_state, constraint_state=constraint_state)
         candidates, parents, tokens = extend_hypotheses(logits, state, settings, constraint, is_last, forced_tokens)
@@ -240,7 +240,7 @@ def beam_search(
         if settings.uses_coverage:
             assert coverage is not None
             attention = coverage(state.source_state, target_state)
-            attention = ops.reshape(attention, (*dynamic_shape(state.live.scores), -1))
+            attention = reshape(attention, (*dynamic_shape(state.live.scores), -1))
             coverage_terms = settings.coverage_term(attention)
         ends = ops.equal(tokens, EOS)
         finished = finish_hypotheses(state, candidates, parents, ends, coverage_terms, settings)
@@ -325,7 +325,7 @@ def extend_hypotheses(
     # number is subtracted from the few that are chosen.
     normalizers = log_sum_exp(logits)
     allowed = ban_early_end(logits, state.step, settings.min_length)
-    history = ops.reshape(state.live.ids, (-1, length))
+    history = reshape(state.live.ids, (-1, length))
     allowed = ban_repeated_ngrams(allowed, history, state.step, settings.no_repeat_ngram)
     allowed = constraint.allow(allowed, logits, state.constraint_state, state.step, state.rows)
     ranking_normalizers = log_sum_exp(ban_special_tokens(allowed)) if settings.renormalize else normalizers
@@ -336,15 +336,15 @@ def extend_hypotheses(
         allowed = force_tokens(allowed, logits, forced_tokens)
         is_free = ops.expand_dims(ops.equal(forced_tokens, PAD), 1)
         ranking_normalizers = ops.where(is_free, ranking_normalizers, normalizers)
-    offsets = state.live.scores - ops.reshape(ranking_normalizers, (sentences, width))
-    allowed = ops.reshape(allowed, (sentences, width, vocabulary))
+    offsets = state.live.scores - reshape(ranking_normalizers, (sentences, width))
+    allowed = reshape(allowed, (sentences, width, vocabulary))
     totals, indices = constraint.best_extensions(
         allowed, offsets, state.constraint_state, state.rows, 2 * settings.size
     )
     parents = indices // vocabulary
     tokens = indices % vocabulary
-    token_scores = ops.take_along_axis(ops.reshape(logits, (sentences, -1)), indices, axis=1)
-    token_scores = token_scores - ops.take_along_axis(ops.reshape(normalizers, (sentences, width)), parents, axis=1)
+    token_scores = gather_columns(reshape(logits, (sentences, -1)), indices)
+    token_scores = token_scores - gather_columns(reshape(normalizers, (sentences, width)), parents)
     candidates = Hypotheses(
         write_at(gather_columns(state.live.ids, parents), state.step, tokens),
         write_at(gather_columns(state.live.log_probabilities, parents), state.step, token_scores),
@@ -373,7 +373,7 @@ def finish_hypotheses(state: BeamState, candidates: Hypotheses, parents, ends, c
     """
     scores = candidates.scores / settings.length_divisor(state.step)
     if coverage_terms is not None:
-        scores = scores + ops.take_along_axis(coverage_terms, parents, axis=1)
+        scores = scores + gather_columns(coverage_terms, parents)
     among_first = ops.arange(2 * settings.size) < settings.size
     scores = ops.where(ops.logical_and(ends, among_first), scores, MINUS_INFINITY)
     finished = Hypotheses(*gather_rows(state.finished, state.rows))
@@ -409,7 +409,7 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
         max_lengths: the maximum number of tokens of each target, int32 `(B,)`.
         settings: the settings of the beam.
     """
-    longest = ops.take(max_lengths, state.rows)
+    longest = gather_rows(max_lengths, state.rows)
     at_longest = state.step >= longest
     divisor = settings.length_divisor(ops.expand_dims(longest, 1))
     finished = fill_with_live(finished, live._replace(scores=live.scores / divisor), at_longest)
@@ -427,11 +427,11 @@ def drop_finished(state, finished, live, parents, max_lengths, settings) -> Beam
     stored = (ops.scatter_update(*update) for update in zip(state.finished, indices, finished, strict=True))
     remaining = ops.cast(ops.nonzero(ops.logical_not(done))[0], "int32")
     width = dynamic_shape(state.live.scores)[1]
-    origins = ops.take(parents, remaining, axis=0) + width * ops.expand_dims(remaining, 1)
-    origins = ops.reshape(origins, (-1,))
+    origins = gather_rows(parents, remaining) + width * ops.expand_dims(remaining, 1)
+    origins = reshape(origins, (-1,))
     return BeamState(
         state.step,
-        ops.take(state.rows, remaining),
+        gather_rows(state.rows, remaining),
         Hypotheses(*gather_rows(live, remaining)),
         Hypotheses(*stored),
         branch(ops.any(done), lambda: gather_rows(state.source_state, remaining), lambda: state.source_state),

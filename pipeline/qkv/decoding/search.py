@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
 import keras
+import numpy as np
 from keras import ops
 
-from ..layers.keras_layers import dynamic_shape
+from ..layers.keras_layers import dynamic_shape, reshape
 from ..model.interface import Memory, TranslationModel
 from ..text.batch_plan import round_up
 
@@ -184,29 +185,31 @@ def top_k_of_many(x, count, offsets=None, banned=()):
         `(numbers, indices)`, each `(A, count)`: the largest numbers of each sentence, the largest first, and their
         indices `row * M + column`, int32. If there are fewer than `count` numbers, minus infinity follows.
     """
-    sentences, rows, columns = dynamic_shape(x)
+    _, rows, columns = dynamic_shape(x)
     chunks = max(-(-columns // TOP_K_CHUNK), -(-count // TOP_K_CHUNK))  # of a row
     if chunks * TOP_K_CHUNK > columns:
         padding = (0, chunks * TOP_K_CHUNK - columns)
         x = ops.pad(x, ((0, 0), (0, 0), padding), constant_values=MINUS_INFINITY)
-    x = ops.reshape(x, (sentences, -1, TOP_K_CHUNK))
+    x = reshape(x, (-1, rows * chunks, TOP_K_CHUNK))
     maxima = ops.max(x, axis=2)
     if offsets is not None:
-        maxima = maxima + ops.repeat(offsets, chunks, axis=1)
+        maxima = reshape(maxima, (-1, rows, chunks)) + ops.expand_dims(offsets, 2)
+        maxima = reshape(maxima, (-1, rows * chunks))
     # The banned numbers may be the largest ones of the first chunk of each row.
     chosen = count + rows if banned else count
     chosen = min(chosen, rows * chunks) if isinstance(rows, int) else ops.minimum(chosen, rows * chunks)
     best_chunks = ops.sort(ops.top_k(maxima, chosen)[1], axis=1)
     numbers = gather_columns(x, best_chunks)
-    best_rows, starts = best_chunks // chunks, best_chunks % chunks * TOP_K_CHUNK
     if offsets is not None:
-        numbers = numbers + ops.expand_dims(ops.take_along_axis(offsets, best_rows, axis=1), 2)
-    chosen_columns = ops.expand_dims(starts, 2) + ops.arange(TOP_K_CHUNK, dtype="int32")
-    for column in banned:
-        numbers = ops.where(ops.equal(chosen_columns, column), MINUS_INFINITY, numbers)
-    numbers, positions = ops.top_k(ops.reshape(numbers, (sentences, -1)), count)
-    indices = ops.expand_dims(best_rows, 2) * columns + ops.minimum(chosen_columns, columns - 1)
-    return numbers, ops.take_along_axis(ops.reshape(indices, (sentences, -1)), positions, axis=1)
+        numbers = numbers + ops.expand_dims(gather_columns(offsets, best_chunks // chunks), 2)
+    if banned:
+        is_banned = np.isin(np.arange(TOP_K_CHUNK), banned)
+        is_first = ops.expand_dims(ops.equal(best_chunks % chunks, 0), 2)
+        numbers = ops.where(ops.logical_and(is_first, is_banned), MINUS_INFINITY, numbers)
+    numbers, positions = ops.top_k(reshape(numbers, (-1, chosen * TOP_K_CHUNK)), count)
+    chunk = gather_columns(best_chunks, positions // TOP_K_CHUNK)
+    column = ops.minimum(chunk % chunks * TOP_K_CHUNK + positions % TOP_K_CHUNK, columns - 1)
+    return numbers, chunk // chunks * columns + column
 
 
 def fill_with_live(finished, live, is_truncated):
@@ -240,13 +243,30 @@ def write_at(x, step, values):
     return ops.where(ops.equal(ops.arange(dynamic_shape(x)[-1], dtype="int32"), step), ops.expand_dims(values, -1), x)
 
 
+# The indices are 0 or more. Keras allows negative ones, which makes 5 to 25 small operations of a graph of each gather.
+
+
 def gather_columns(x, indices):
     """Takes elements of x, `(A, N, ...)`, along the second axis: `(A, M, ...)`. `indices` is int `(A, M)`."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf  # a search needs no TensorFlow on other backends
+
+        return tf.gather(x, indices, batch_dims=1)
     rows, size, *rest = dynamic_shape(x)
     numbers = indices + size * ops.expand_dims(ops.arange(rows, dtype=indices.dtype), 1)
-    return ops.take(ops.reshape(x, (-1, *rest)), numbers, axis=0)
+    return ops.take(reshape(x, (-1, *rest)), numbers, axis=0)
 
 
 def gather_rows(nested, rows):
     """Takes the rows with the indices `rows`, int `(A,)`, of every tensor `(B, ...)`. Scalars are unchanged."""
-    return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0) if len(x.shape) else x, nested)
+
+    def gather(x):
+        if not len(x.shape):
+            return x
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf  # a search needs no TensorFlow on other backends
+
+            return tf.gather(x, rows)
+        return ops.take(x, rows, axis=0)
+
+    return keras.tree.map_structure(gather, nested)

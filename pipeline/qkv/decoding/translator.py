@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..errors import InputError
+from ..model.embedding import transposed_tables
 from ..runtime.graphs import GraphCache, ModelGraph
 from ..runtime.parallel import in_threads
 from ..text.batch import pad
@@ -323,7 +324,8 @@ def search_graph(model: Any, search: Search, names: Sequence[str], graphs: Graph
 
     def search_batch(source, max_lengths, length, numbers, constraints):
         memory = model.encode(source, training=False)._replace(self_attention=())
-        return unnumbered.with_numbers(numbers)(model, memory, max_lengths, length, **constraints)
+        with transposed_tables(model):
+            return unnumbered.with_numbers(numbers)(model, memory, max_lengths, length, **constraints)
 
     scalars = {name: tf.TensorSpec([], number.dtype) for name, number in numbers.items()}
     signature = (_IDS, _ROW, _NUMBER, scalars, {name: _CONSTRAINT_SIGNATURES[name] for name in names})

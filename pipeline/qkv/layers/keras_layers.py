@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -50,7 +51,7 @@ class Dense(FloatOnly, keras.layers.Dense):
             rows = self.activation(_add_bias(ops.matmul(rows, self.kernel), ops.cast(self.bias, rows.dtype)))
         else:
             rows = super().call(rows, training=training)
-        return ops.reshape(rows, (*shape[:-1], self.units))
+        return reshape(rows, (*shape[:-1], self.units))
 
 
 @ops.custom_gradient
@@ -201,6 +202,19 @@ def dynamic_shape(x: Any) -> tuple[Any, ...]:
     return tuple(axis if known is None else known for known, axis in zip(shape, unknown, strict=True))
 
 
+def reshape(x: Any, shape: Sequence[Any]) -> Any:
+    """Reshapes x as `keras.ops.reshape` does. A graph does not compute the size of an only unknown axis.
+
+    Args:
+        x: a tensor.
+        shape: the new shape, ints and scalar tensors.
+    """
+    unknown = [i for i, axis in enumerate(shape) if not isinstance(axis, int)]
+    if len(unknown) == 1 and all(axis > 0 for axis in shape if isinstance(axis, int)):
+        shape = [-1 if i in unknown else axis for i, axis in enumerate(shape)]
+    return ops.reshape(x, shape)
+
+
 def rows_of_each(rows: Any, batch: Any) -> Any:
     """Returns the number of rows for each sentence, if `rows` rows are divided equally among `batch` sentences.
 
@@ -282,4 +296,4 @@ def row_product(x: Any, matrix: Any) -> Any:
     of rows on the device, and on a GPU waits for the result.
     """
     rows = ops.matmul(ops.reshape(x, (-1, x.shape[-1])), matrix)
-    return ops.reshape(rows, (*dynamic_shape(x)[:-1], matrix.shape[-1]))
+    return reshape(rows, (*dynamic_shape(x)[:-1], matrix.shape[-1]))
