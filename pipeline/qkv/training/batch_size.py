@@ -84,7 +84,7 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
     lengths = batches.rows.longest_row
     least = max(lengths) * step.replicas
     with seeds.preserve_generators(step.model):
-        fitting = largest_fitting(_make_trial(step, *lengths), least, max(limit, least))
+        fitting = largest_fitting(_make_trial(step, batches), least, max(limit, least))
     if not fitting:
         raise InputError(
             f"batches.batch_tokens auto: not even a row of {max(lengths)} tokens fits into the GPU's memory; lower "
@@ -95,12 +95,14 @@ def find_batch_tokens(step: TrainStep, batches: TrainingBatches, limit: int) -> 
     return tokens
 
 
-def _make_trial(step: TrainStep, source_length: int, target_length: int) -> Callable[[int], bool]:
+def _make_trial(step: TrainStep, batches: TrainingBatches) -> Callable[[int], bool]:
     """Returns a function that takes a number of tokens, and returns whether the gradients of a batch of that size fit.
 
-    All rows of the batch have the given lengths. Pass the largest lengths: they need the most memory.
+    All rows of the batch have the largest lengths, which need the most memory. With several replicas, each computes the
+    same share.
     """
-    signature = step.signature.map(lambda spec: tf.TensorSpec((None, *spec.shape[1:]), spec.dtype))
+    source_length, target_length = batches.rows.longest_row
+    signature = batches.share_signature.map(lambda spec: tf.TensorSpec((None, *spec.shape[1:]), spec.dtype))
 
     def gradient_norm(*tensors):
         return step.update(signature.replace_arrays(tensors), accumulate=tf.linalg.global_norm)

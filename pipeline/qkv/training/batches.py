@@ -186,7 +186,7 @@ class TrainingBatches:
         pairs = self.pairs(epoch)
         if self.strategy.num_replicas_in_sync > 1:
             dataset = self._dataset(pairs, lambda: plan.batches(first_batch))
-            return map(self._specs().replace_arrays, dataset)
+            return map(self.share_signature.replace_arrays, dataset)
         # A dataset of TensorFlow would take half a millisecond for each batch.
         return read_ahead((_to_tensors(self.make(pairs, batch)) for batch in plan.batches(first_batch)), PREFETCHED)
 
@@ -197,11 +197,12 @@ class TrainingBatches:
         The lengths of padded batches are free: a new length retraces no graph. Packed batches have one shape.
         """
         if self.strategy.num_replicas_in_sync == 1:
-            return self._specs()
-        return self._specs().replace_arrays(self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
+            return self.share_signature
+        return self.share_signature.replace_arrays(self._dataset(self.segmentations[0], lambda: iter(())).element_spec)
 
-    def _specs(self) -> Batch:
-        """Returns a `Batch` with the `tf.TensorSpec` of each tensor of one replica's share."""
+    @property
+    def share_signature(self) -> Batch:
+        """A `Batch` with the `tf.TensorSpec` of each tensor of one replica's share."""
         rows, source, target = self.rows.shape
         source_ids, target_ids = (tf.TensorSpec((rows, length), tf.int32) for length in (source, target))
         links = tf.TensorSpec((rows, target, source), tf.bool) if self.segmentations[0].links is not None else None
@@ -235,7 +236,7 @@ class TrainingBatches:
             batches: returns an iterator over the batches of a plan.
         """
         replicas = self.strategy.num_replicas_in_sync
-        signature = self._specs().arrays  # datasets take no None
+        signature = self.share_signature.arrays  # datasets take no None
 
         def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
             # Each machine makes the shares of its replicas.

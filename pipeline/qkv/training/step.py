@@ -92,8 +92,7 @@ class TrainStep:
         if self.replicas > 1 and self.xla:
             raise InputError("training.xla: compiles for one device; expected --run.devices 1, or training.xla false")
         self.loss_scale = LossScale(self.strategy) if is_half else None
-        shapes = [spec.shape for spec in self.signature.arrays]
-        self.takes_several = self.replicas == 1 and all(shape.is_fully_defined() for shape in shapes)
+        self.takes_several = self.replicas == 1 and all(s.shape.is_fully_defined() for s in self.signature.arrays)
         self._slices = Slices(self.model, self.slices)
         # Without XLA, a GPU waits for each small operation on a weight or a gradient.
         self._joins = bool(visible_gpus()) and not self.xla

@@ -20,7 +20,7 @@ from qkv.training.batch_size import (
     largest_fitting,
 )
 from qkv.training.loss import TotalLoss
-from qkv.training.step import TrainStep
+from qkv.training.step import BATCH_SIGNATURE, TrainStep
 from tests.support.tiny_models import make_transformer
 
 LONGEST = 7  # of a source with EOS: 8 at a multiple of 4
@@ -54,7 +54,8 @@ class Sentences(NamedTuple):
 def batches_of(targets=10_000):
     sides = [Sentences(np.array(lengths)) for lengths in ([3, LONGEST - 1], [5] * targets)]
     pairs = SimpleNamespace(sides=sides, target=sides[1])
-    return SimpleNamespace(segmentations=[pairs], rows=SimpleNamespace(longest_row=(8, 8)))
+    rows = SimpleNamespace(longest_row=(8, 8))
+    return SimpleNamespace(segmentations=[pairs], rows=rows, share_signature=BATCH_SIGNATURE)
 
 
 def test_an_epoch_keeps_a_number_of_updates():
