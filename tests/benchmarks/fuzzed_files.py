@@ -266,6 +266,7 @@ def unfinished(folder: Path) -> Read:
     tokens = EncodedSentences.from_rows([[4, 5]] * 5)
     translator = SimpleNamespace(
         tokenizer=SimpleNamespace(vocabulary_size=9),
+        batch_sentences=2,
         translate_ids=lambda ids, *_: [[Translation("b c", [4], [5, 3], [-0.5, -0.25], truncated=False)] for _ in ids],
     )
 
