@@ -19,7 +19,7 @@ from qkv.runtime.import_tensorflow import importing_tensorflow
 with importing_tensorflow():
     import tensorflow as tf
     from qkv.runtime.compiled_programs import keep_programs, keeping_programs
-keep_programs()
+keep_programs(True)
 for number in range(int(sys.argv[1])):  # a run that continues traces other functions before
     tf.function(lambda x: x + number)(1.0)
 
@@ -102,7 +102,7 @@ def test_programs_without_their_digest_are_deleted_and_the_oldest_if_there_are_t
     monkeypatch.setattr(compiled_programs, "MOST_BYTES", 100)
     flags = []
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda: flags.append(os.environ["TF_XLA_FLAGS"]))
-    keep_programs()
+    keep_programs(True)
     left = [path for path in (damaged, unknown, oldest, newest) if path.exists()]
     assert left == [newest]
     assert len(list(newest.parent.iterdir())) == 2  # with its digest
@@ -126,13 +126,13 @@ def test_nothing_is_kept_where_it_cannot_be(obstacle, folder, monkeypatch):
     else:
         monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory=/tmp")
     before = os.environ.get("TF_XLA_FLAGS")
-    keep_programs()
+    keep_programs(True)
     assert compiled_programs._folder is None and os.environ.get("TF_XLA_FLAGS") == before
 
 
 def test_after_an_error_of_a_program_the_same_command_does_without_kept_ones(folder, monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", list)
-    keep_programs()
+    keep_programs(True)
     kept_in = compiled_programs._folder
     unfinished = kept_in / "unfinished"
     with keeping_programs():
@@ -144,10 +144,10 @@ def test_after_an_error_of_a_program_the_same_command_does_without_kept_ones(fol
     with pytest.raises(InputError, match=said), keeping_programs():
         raise tf.errors.DataLossError(None, None, "too short")
     monkeypatch.setattr(compiled_programs, "_folder", None)
-    keep_programs()
+    keep_programs(True)
     assert compiled_programs._folder is None
     with pytest.raises(InputError, match=r"training\.xla false"), keeping_programs():
         raise tf.errors.InternalError(None, None, "no such operation")
     unfinished.unlink()
-    keep_programs()
+    keep_programs(True)
     assert compiled_programs._folder == kept_in

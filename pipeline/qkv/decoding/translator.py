@@ -367,8 +367,8 @@ MEASURED_TOKENS = 16
 class BatchMemory(NamedTuple):
     """An estimate of the memory that a search takes for each sentence of a batch, for any `TranslationModel`.
 
-    It is read off the arrays of one short sentence. Their sizes are linear in the number of tokens,
-    but for the weights of the encoder's attention. The factors of `bytes_of_sentence` are measured on a processor, see
+    It is read off the arrays of one short sentence. Their sizes are linear in the number of tokens, but for the weights
+    of the encoder's attention. The factors of `bytes_of_sentence` are measured on a processor, see
     tests/benchmarks/search_memory.py.
 
     - hypotheses: the number of hypotheses of a sentence that are extended at each step.

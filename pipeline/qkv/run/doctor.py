@@ -39,7 +39,7 @@ from ..text.tokens.run_tokenizer import VocabularySizeError
 from ..text.training_text import TrainingText
 from ..training.batches import PackedRows
 from ..training.build import build_batches_and_step, build_limits, build_model_and_optimizer, build_schedule
-from ..training.loop import MOST_UPDATES_PER_CALL
+from ..training.loop import most_updates_of_call
 from ..training.progress import Progress
 from ..training.step import TrainStep
 from ..training.stopping import Limits
@@ -84,8 +84,7 @@ def check_up(config: RunConfig) -> Iterator[CheckupLine]:
     """
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
-    if config.training.xla is not False:
-        keep_programs()  # training then starts without compiling again
+    keep_programs(config.training.xla)  # training then starts without compiling again
     choose_devices(config.run.devices, config.run.deterministic)
     strategy = make_strategy()
     keras.utils.set_random_seed(config.run.seed)
@@ -216,7 +215,10 @@ def _try_training(
         f"{loss:.2f} (chance: {chance:.2f})",
         fine=math.isfinite(loss) and loss < 2 * chance,
     )
-    seconds, speed, timed = time_step(step, batches.epoch(0), updates_per_call(config, step, plan.count))
+    several = most_updates_of_call(config.training.updates_per_call, step, config.batches.accumulated)
+    if plan.count < 2 * several:  # too few for the call that traces and a call that is timed
+        several = 1
+    seconds, speed, timed = time_step(step, batches.epoch(0), several)
     ways = ["packed batches"] * isinstance(batches.rows, PackedRows) + ["compiled by XLA"] * step.xla
     how = ", ".join([f"mean of {timed}", *ways])
     yield CheckupLine("update", f"{1000 * seconds:.{int(seconds < 0.1)}f} ms, {speed:,.0f} target tokens/s ({how})")
@@ -243,21 +245,6 @@ def _try_training(
             lines[0] += "; --write FILE writes it into a copy of the config or into the config itself:"
             lines += [f"{key} {value}, not {present[key]}" for key, value in changes.items()]
         yield CheckupLine("proposal", "\n  ".join(lines), settings=proposed)
-
-
-def updates_per_call(config: RunConfig, step: TrainStep, epoch_batches: int) -> int:
-    """Returns the number of updates to time in each call of the step: as many as training makes, see `CallSizes`.
-
-    Args:
-        config: the settings.
-        step: the training step.
-        epoch_batches: the number of batches of an epoch. If they are too few for two calls, the number is 1.
-    """
-    setting = config.training.updates_per_call
-    if setting == "auto":
-        setting = MOST_UPDATES_PER_CALL if visible_gpus() else 1
-    is_possible = step.takes_several and config.batches.accumulated == 1 and epoch_batches >= 2 * setting
-    return setting if is_possible else 1
 
 
 def time_step(step: TrainStep, batches: Iterable[Batch], several: int = 1) -> tuple[float, float, int]:

@@ -27,7 +27,7 @@ from ..metrics.bleu import check_bleu_tokenizer, count_words, explain_low_bleu
 from ..model.freezing import describe_parameters
 from ..runtime.compiled_programs import keep_programs
 from ..runtime.devices import choose_devices, describe_devices, make_strategy, resolve_precision, slow_precision
-from ..runtime.machine import has_nvidia_device, keep_freed_memory
+from ..runtime.machine import keep_freed_memory
 from ..runtime.workers import Workers, join_workers, noticing_lost_workers
 from ..text.corpora.held_out import with_held_out_files
 from ..text.corpora.pairs_in_memory import SpooledPairs
@@ -85,8 +85,7 @@ def run_training(
     callbacks = check_callbacks(callbacks)
     check_bleu_tokenizer(config.data.scoring_tokenizer)
     keep_freed_memory()
-    if config.training.xla is True or (config.training.xla == "auto" and has_nvidia_device()):
-        keep_programs()
+    keep_programs(config.training.xla)
     choose_devices(config.run.devices, config.run.deterministic)
     joined = join_workers()
     workers = joined or SingleProcess()

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 import tensorflow as tf
 from tensorflow.python.framework import ops  # TensorFlow has no public function that counts names
@@ -26,6 +27,7 @@ from tensorflow.python.framework import ops  # TensorFlow has no public function
 from ..errors import InputError
 from ..files.atomic import write_atomically
 from ..files.paths import sha256
+from .machine import has_nvidia_device
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +54,17 @@ def programs_root() -> Path | None:
         return None
 
 
-def keep_programs() -> None:
+def keep_programs(xla: bool | Literal["auto"]) -> None:
     """Has TensorFlow keep the programs that XLA compiles in this process, and load those of earlier processes.
 
-    Call it before TensorFlow looks for devices; afterwards it does nothing. It does nothing either if the folder cannot
+    Call it before TensorFlow looks for devices; afterwards it does nothing. It does nothing either if XLA compiles
+    nothing: if `xla`, the setting `training.xla`, is False, or `auto` on a machine without a GPU; if the folder cannot
     be written or has the file `unfinished`, if its disk is nearly full, or if the user has set the folder by
     `TF_XLA_FLAGS`.
     """
     global _folder
+    if xla is False or (xla == "auto" and not has_nvidia_device()):
+        return
     root = programs_root()
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if root is None or _folder is not None or "tf_xla_persistent_cache" in flags or " " in str(root):

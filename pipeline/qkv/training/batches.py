@@ -55,7 +55,8 @@ class PackedRows:
     """Rows of several pairs each. All batches have the same shape.
 
     Args:
-        rows: the number of rows in a replica's share of a batch.
+        rows: the number of rows in a batch, over all replicas. It does not depend on `replicas`, so that a run goes on
+            with the same batches on other devices.
         longest_row: the source length and the target length of every row.
         replicas: the number of replicas.
     """
@@ -67,7 +68,7 @@ class PackedRows:
     @property
     def shape(self) -> tuple[int, int, int]:
         """The number of rows in a replica's share of a batch, their source length and their target length."""
-        return self.rows, *self.longest_row
+        return -(-self.rows // self.replicas), *self.longest_row
 
     @classmethod
     def choose(
@@ -79,7 +80,7 @@ class PackedRows:
 
         Args:
             segmentations, mixture: see `TrainingBatches`.
-            batch_tokens: the maximum number of positions of either side of a batch. Each replica has at least one row.
+            batch_tokens: the maximum number of positions of either side of a batch. A batch has at least one row.
             replicas: the number of replicas.
         """
         source, target = segmentations[0].sides
@@ -91,19 +92,16 @@ class PackedRows:
             for sides in zip(*(p.sides for p in segmentations), strict=True)
         ]
         lengths, sampled_rows = choose_row_lengths(
-            source.lengths_of(sample),
-            target.lengths_of(sample),
-            longest=(longest[0], longest[1]),
-            most=batch_tokens // replicas,
+            source.lengths_of(sample), target.lengths_of(sample), longest=(longest[0], longest[1]), most=batch_tokens
         )
-        most = max(batch_tokens // (max(lengths) * replicas), 1)
-        needed = (1 + ROWS_MARGIN) * sampled_rows * len(pairs) * windows / max(len(sample), 1) / replicas
+        most = max(batch_tokens // max(lengths), 1)
+        needed = (1 + ROWS_MARGIN) * sampled_rows * len(pairs) * windows / max(len(sample), 1)
         count = max(math.ceil(needed / most), 1)
         return cls(max(math.ceil(needed / count), 1), lengths, replicas)
 
     def plan(self, source_lengths: np.ndarray, target_lengths: np.ndarray, seeds: Sequence[int]) -> BatchPlan:
         """Plans the batches of pairs with these lengths; see `text.packing.plan_packed_batches`."""
-        shape = self.rows * self.replicas, *self.longest_row
+        shape = self.rows, *self.longest_row
         return plan_packed_batches(source_lengths, target_lengths, seeds=seeds, shape=shape)
 
     def make(self, pairs: EncodedPairs, batch: np.ndarray, replica: int, replicas: int) -> Batch:

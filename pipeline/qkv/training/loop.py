@@ -351,6 +351,28 @@ class Session:
         return self.clock.seconds()
 
 
+def most_updates_of_call(setting: int | Literal["auto"], step: TrainStep, accumulated: int) -> int:
+    """Returns the largest number of updates of a call of the step, see `CallSizes`.
+
+    Args:
+        setting: `training.updates_per_call` of the config.
+        step: the training step.
+        accumulated: the number of batches of an update.
+
+    Raises:
+        InputError: the setting is more than 1, but a call can make one update only.
+    """
+    can_be_several = step.takes_several and accumulated == 1
+    if setting == "auto":
+        return MOST_UPDATES_PER_CALL if can_be_several and visible_gpus() else 1
+    if setting > 1 and not can_be_several:
+        raise InputError(
+            f"training.updates_per_call: {setting} updates need batches of one shape, on one device; expected 1 or "
+            "auto, or batches.packed true, batches.accumulated 1 and --run.devices 1"
+        )
+    return setting
+
+
 class CallSizes:
     """The numbers of batches of the calls of the step, each of which makes one update or several.
 
@@ -370,23 +392,14 @@ class CallSizes:
             `TrainingBatches.accumulated` batches.
 
     Raises:
-        InputError: `updates_per_call` is more than 1, but a call can make one update only.
+        InputError: see `most_updates_of_call`.
     """
 
     def __init__(self, training: Training, callbacks: Sequence[keras.callbacks.Callback]) -> None:
         self._training = training
-        setting = training.updates_per_call
-        self._is_auto = setting == "auto"
-        self.several = setting != 1
-        if self.several:
-            can_be_several = training.step.takes_several and training.batches.accumulated == 1
-            if not self._is_auto and not can_be_several:
-                raise InputError(
-                    f"training.updates_per_call: {setting} updates need batches of one shape, on one device; expected "
-                    "1 or auto, or batches.packed true, batches.accumulated 1 and --run.devices 1"
-                )
-            self.several = can_be_several and (not self._is_auto or bool(visible_gpus()))
-        self._most = MOST_UPDATES_PER_CALL if setting == "auto" else setting
+        self._is_auto = training.updates_per_call == "auto"
+        self._most = most_updates_of_call(training.updates_per_call, training.step, training.batches.accumulated)
+        self.several = self._most > 1
         if any(_acts_on_updates(callback) and not hasattr(callback, "needed_updates") for callback in callbacks):
             self._most = 1
         self._needed = {update for callback in callbacks for update in getattr(callback, "needed_updates", ())}
@@ -436,7 +449,8 @@ _BATCH_EVENTS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin",
 
 def _acts_on_updates(callback: keras.callbacks.Callback) -> bool:
     """Returns whether a callback has a method of its own that is called with every update."""
-    return any(getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name) for name in _BATCH_EVENTS)
+    methods = ((getattr(callback, name), getattr(keras.callbacks.Callback, name)) for name in _BATCH_EVENTS)
+    return any(getattr(method, "__func__", method) is not inherited for method, inherited in methods)
 
 
 class TrainingClock:

@@ -92,6 +92,9 @@ def test_a_callback_that_needs_every_update_gets_calls_of_one():
     assert every.heard[:4] == [("begin", 0), ("end", 0, False), ("begin", 1), ("end", 1, False)]
     run, _ = trained(8, [keras.callbacks.LambdaCallback(on_epoch_end=print)], updates=6, log_every=50)
     assert run.calls == [1, 1, 2, 2]  # validations after every second update
+    on_each = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
+    run, _ = trained(8, [on_each], updates=6, log_every=50)
+    assert run.calls == [1] * 6  # Keras keeps its functions on the object, not on the class
 
 
 def test_several_updates_are_refused_where_a_call_can_make_one_only(monkeypatch):
