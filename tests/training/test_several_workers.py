@@ -161,7 +161,8 @@ def test_after_a_kill_the_other_worker_ends_and_the_same_command_ends_as_without
 def test_a_signal_to_one_worker_stops_both_at_one_update_with_a_checkpoint(one_process):
     """To the one that is not the chief: the votes of both are added up, whoever's they are."""
     processes, folders = start_two(one_process, "stopped", CHANGES | SLOW)
-    wait_until(lambda: "update      3" in (folders[0] / "output").read_text(), processes)
+    output = folders[0] / "output"  # which the process makes when it starts
+    wait_until(lambda: output.exists() and "update      3" in output.read_text(), processes)
     processes[1].send_signal(signal.SIGTERM)
     finish(processes, folders, status=130)
     update = re.search(r"interrupted after (\d+) updates", (folders[0] / "output").read_text())[1]
