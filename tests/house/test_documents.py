@@ -132,10 +132,10 @@ def test_every_link_has_a_target(page):
 def test_the_maps_link_every_page():
     linked = {
         (page.parent / target.partition("#")[0]).resolve()
-        for page in (DOCS / "README.md", DOCS / "measurements" / "README.md")
+        for page in (DOCS / "index.md", DOCS / "measurements" / "README.md")
         for target in links_of(prose(page))
     }
-    assert set(DOCS.rglob("*.md")) - linked == {DOCS / "README.md"}
+    assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
 
 
 def test_notebooks_and_modules_name_pages_that_exist():

@@ -1,0 +1,33 @@
+"""The site that `make docs` builds from these pages with Sphinx."""
+
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "_site"))
+
+# The project
+
+project = "qkv"
+author = "The qkv authors"
+version = release = re.search('__version__ = "(.+)"', (DOCS.parent / "pipeline/qkv/version.py").read_text())[1]
+language = "en"
+
+# Pages
+
+extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "repository"]
+root_doc = "index"
+exclude_patterns = ["_site"]
+nitpicky = True
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 6
+suppress_warnings = ["toc.not_included", "toc.not_readable"]
+
+nb_execution_mode = "off"
+
+# Looks
+
+html_theme = "furo"
+html_title = "qkv"
