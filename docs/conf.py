@@ -1,5 +1,6 @@
 """The site that `make docs` builds from these pages with Sphinx."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -31,3 +32,18 @@ nb_execution_mode = "off"
 
 html_theme = "furo"
 html_title = "qkv"
+
+# The reference, from docstrings (docs/_site/docstrings.py)
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(DOCS.parent / "pipeline"))
+extensions += ["sphinx.ext.autodoc", "docstrings"]
+autodoc_typehints = "none"  # signatures are read from the source
+autodoc_inherit_docstrings = False
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True}
+python_maximum_signature_line_length = 72
+nitpick_ignore_regex = [("py:.*", r"(?!qkv\b).*")]  # names of other packages have no page here
+toc_object_entries_show_parents = "hide"
+
+# The reference ends here

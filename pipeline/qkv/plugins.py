@@ -133,7 +133,9 @@ def register_schedule(
 ) -> Callable[[ScheduleFunction], ScheduleFunction]:
     """Returns a decorator that registers a learning-rate schedule.
 
-    The schedule is a function like those of `qkv.training.schedule.SCHEDULE_FUNCTIONS`.
+    A schedule is a function `schedule(update, warmup, total)`: the update, a float tensor that counts from 1; the number
+    of warm-up updates, at least 1; and the number of updates after which the rate is zero, or None. It returns the
+    learning rate after warm-up as a share of the peak, a number or a float tensor.
 
     Args:
         name: the name in configs.
