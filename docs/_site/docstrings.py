@@ -25,7 +25,7 @@ HEADER = re.compile(r"((?:Args|Attributes|Call arguments|Returns|Yields|Raises|E
 ENTRY = re.compile(r"(\*{0,2}\w[\w.]*(?:, (?:or )?(?:\*{0,2}[\w.]+|\.\.\.))*): (.+)", re.DOTALL)
 """An argument, an attribute or an error, with its description. Several may share one."""
 BOLD_OR_CODE = re.compile(r"(`[^`]+`|\*\*[^*\s][^*]*\*\*|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
-DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|decorator|exception|module):: (\S+)", re.MULTILINE)
+DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|decorator|exception|module):: ([\w.]+)", re.MULTILINE)
 SHOWN_LENGTH = 60
 """The maximum length of a default in a signature."""
 
