@@ -47,15 +47,8 @@ myst_heading_anchors = 6
 
 nb_execution_mode = "off"
 
-# Looks
-
-html_theme = "furo"
-html_title = "qkv"
-<<<<<<< HEAD
-
 # The reference, from docstrings (docs/_site/docstrings.py)
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(DOCS.parent / "pipeline"))
 extensions += ["sphinx.ext.autodoc", "docstrings"]
 autodoc_typehints = "none"  # signatures are read from the source
@@ -67,7 +60,11 @@ nitpick_ignore_regex = [("py:.*", r"(?!qkv\b).*")]  # names of other packages ha
 toc_object_entries_show_parents = "hide"
 
 # The reference ends here
-=======
+
+# Looks
+
+html_theme = "furo"
+html_title = "qkv"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
 html_favicon = "_site/static/favicon.svg"
@@ -97,4 +94,3 @@ def describe_page(app, page, template, context, document):
 
 def setup(app):
     app.connect("html-page-context", describe_page)
->>>>>>> site
