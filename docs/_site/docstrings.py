@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 HEADER = re.compile(r"((?:Args|Attributes|Call arguments|Returns|Yields|Raises|Example)(?:(?:,| and)[\w ,]+)?):(?: (.+))?")
 ENTRY = re.compile(r"(\*{0,2}\w[\w.]*(?:, (?:or )?(?:\*{0,2}[\w.]+|\.\.\.))*): (.+)", re.DOTALL)
 """An argument, an attribute or an error, with its description. Several may share one."""
-BOLD_OR_CODE = re.compile(r"(`[^`]+`|\*\*[^*\s][^*]*\*\*|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
+BOLD_OR_CODE = re.compile(r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|decorator|exception|module):: ([\w.]+)", re.MULTILINE)
 SHOWN_LENGTH = 60
 """The maximum length of a default in a signature."""
@@ -97,7 +97,7 @@ def show_signature(app, what, name, value, options, arguments, result):
     node = definition(value)
     if node is None:
         return None
-    module = inspect.getmodule(value)
+    module = inspect.getmodule(value.__init__ if isinstance(value, type) and isinstance(node, ast.FunctionDef) else value)
     if isinstance(node, ast.ClassDef):
         shown = fields(value)
         return f"({', '.join(shown)})", None
@@ -316,6 +316,8 @@ def inline(text, name):
             parts.append(re.sub(r"([\\*|_])", r"\\\1", part))
         elif part.startswith("`"):
             parts.append(link(part.strip("`"), name))
+        elif part.startswith('"'):  # a value of an argument
+            parts.append(f"``{part}``")
         elif part.startswith("docs/"):
             parts.append(f":doc:`/{part.removeprefix('docs/').removesuffix('.md')}`")
         else:
@@ -387,6 +389,7 @@ def skip_member(app, what, name, value, skip, options):
 
 
 def setup(app):
+    app.add_css_file("reference.css")
     app.connect("builder-inited", read_names)
     app.connect("autodoc-process-signature", show_signature)
     app.connect("autodoc-process-docstring", show_docstring)

@@ -109,8 +109,9 @@ def register_architecture(
         name: the value of `model.architecture` in configs.
         meaning: a description, for help texts.
         settings: the class of the settings in the section `model`, if the constructor has arguments of its own: a
-            subclass of `TransformerSettings`, `DecoderOnlySettings` or `RecurrentSettings` of `qkv.config.model` with a
-            field for each of them. By default the settings of the base class.
+            subclass of `qkv.config.model.TransformerSettings`, `qkv.config.model.DecoderOnlySettings` or
+            `qkv.config.model.RecurrentSettings` with a field for each of them. By default the settings of the base
+            class.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config; the class is not such a subclass; `settings`
