@@ -18,8 +18,8 @@ TITLE = re.compile(r"# Lesson (\d)")
 ON_THE_SITE = """\
 ```{{admonition}} Do it yourself
 :class: tip
-Here the notebook has been run with every gap filled. To fill them yourself, download
-{{download}}`{name} <{name}>` and [open it in Jupyter](index.md#before-the-lesson). The solutions are folded away: try first.
+Here the notebook has been run with every gap filled, and the solutions are folded away. To fill the gaps yourself,
+download {{download}}`{name} <{name}>` and [open it in Jupyter](index.md#before-the-lesson).
 ```"""
 NOT_RUN = """\
 ```{admonition} Without outputs
@@ -77,7 +77,9 @@ def with_solutions(cells: list[NotebookNode], solutions: dict[str, str]) -> list
         elif kind == "check":
             fold(cell, "the check")
         elif kind == "gap":
-            shown.append(fold(nbformat.v4.new_code_cell(solutions[cell.id].strip(), id=f"solution-{name}"), "a solution"))
+            shown.append(
+                fold(nbformat.v4.new_code_cell(solutions[cell.id].strip(), id=f"solution-{name}"), "a solution")
+            )
     return shown
 
 
