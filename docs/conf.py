@@ -45,7 +45,11 @@ suppress_warnings = ["toc.not_included", "toc.not_readable"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 6
 
-nb_execution_mode = "off"
+nb_custom_formats = {".ipynb": ["lessons.read_notebook", {}]}
+nb_execution_mode = "off"  # but for notebooks that the reader marks
+nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
 
 # The reference, from docstrings (docs/_site/docstrings.py)
 
