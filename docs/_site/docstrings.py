@@ -21,9 +21,7 @@ from qkv.runtime.import_tensorflow import importing_tensorflow
 
 log = logging.getLogger(__name__)
 
-HEADER = re.compile(
-    r"((?:Args|Attributes|Call arguments|Returns|Yields|Raises|Example)(?:(?:,| and)[\w ,]+)?):(?: (.+))?"
-)
+HEADER = re.compile(r"((?:Args|Attributes|Call arguments|Returns|Yields|Raises|Example)(?:(?:,| and)[\w ,]+)?):(?: (.+))?")
 ENTRY = re.compile(r"(\*{0,2}\w[\w.]*(?:, (?:or )?(?:\*{0,2}[\w.]+|\.\.\.))*): (.+)", re.DOTALL)
 """An argument, an attribute or an error, with its description. Several may share one."""
 BOLD_OR_CODE = re.compile(r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
@@ -99,9 +97,7 @@ def show_signature(app, what, name, value, options, arguments, result):
     node = definition(value)
     if node is None:
         return None
-    module = inspect.getmodule(
-        value.__init__ if isinstance(value, type) and isinstance(node, ast.FunctionDef) else value
-    )
+    module = inspect.getmodule(value.__init__ if isinstance(value, type) and isinstance(node, ast.FunctionDef) else value)
     if isinstance(node, ast.ClassDef):
         shown = fields(value)
         return f"({', '.join(shown)})", None
@@ -263,9 +259,7 @@ def section(title, text, block, name):
 
 def entries(block):
     """Yields a definition for each argument, attribute or error."""
-    starts = [
-        number for number, line in enumerate(block) if line and not line.startswith((" ", "-")) and ENTRY.match(line)
-    ]
+    starts = [number for number, line in enumerate(block) if line and not line.startswith((" ", "-")) and ENTRY.match(line)]
     if not starts or starts[0] != 0:
         yield from block
         return

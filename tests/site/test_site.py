@@ -1,4 +1,4 @@
-"""The site as `make docs` builds it: its links, what it loads, its search, its looks on a phone, and its embedded page."""
+"""The site that `make docs` builds: its links, what it loads, its search, its looks on a phone, its embedded page."""
 
 import re
 import subprocess
@@ -80,7 +80,7 @@ def address(site):
 
 @contextmanager
 def open_window(browser, **settings):
-    """A window, with the addresses that it asks for and the bytes of the answers; without errors when the block ends."""
+    """A window and the answers that it gets; the test fails if anything went wrong in it."""
     context = browser.new_context(**settings)
     page, errors, responses = context.new_page(), [], []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
