@@ -37,7 +37,7 @@ repository = repository_address()
 
 # Pages
 
-extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "repository", "search", "embedding"]
+extensions = ["myst_nb", "sphinx_copybutton", "repository", "search", "embedding"]
 root_doc = "index"
 exclude_patterns = ["_site"]
 nitpicky = True
@@ -79,6 +79,7 @@ html_theme = "furo"
 html_title = "qkv"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_site/static/favicon.svg"
 templates_path = ["_site/templates"]
 html_extra_path = [path for path in ["../build/pages"] if (DOCS / path).exists()]  # made by `make docs`
