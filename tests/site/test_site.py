@@ -83,7 +83,7 @@ def open_window(browser, **settings):
     """A window and the answers that it gets; the test fails if anything went wrong in it."""
     context = browser.new_context(**settings)
     page, errors, responses = context.new_page(), [], []
-    page.on("console", lambda message: errors.append(f"{message.text} {message.location}"))
+    page.on("console", lambda told: errors.append(f"{told.text} {told.location}") if told.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("response", lambda response: responses.append(response))  # Playwright marks what it calls
     try:
