@@ -9,7 +9,6 @@ from .commands.cli import exit_cleanly
 from .errors import InputError, did_you_mean
 from .version import __version__
 
-
 EXAMPLES = """\
 examples, with a run that is in the package:
   qkv translate demo     then type: the girl does not like the juice .

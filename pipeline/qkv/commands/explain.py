@@ -51,8 +51,8 @@ def make_parser() -> argparse.ArgumentParser:
     row.add_argument(
         "--sentence",
         metavar="TEXT",
-        help="explain how this source sentence is translated (default: the shortest of the run's probes, if nothing else is "
-        "asked for)",
+        help="explain how this source sentence is translated (default: the shortest of the run's probes, unless "
+        "something else is asked for)",
     )
     row.add_argument("--target", metavar="TEXT", help="explain this translation of it (default: the run's translation)")
     row.add_argument(
@@ -142,7 +142,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _example_sentence(run: RunDirectory) -> str:
-    """Returns the shortest sentence of `inspection.probes` in a run's config; raises an `InputError` if there is none."""
+    """Returns the shortest sentence of a run's `inspection.probes`; raises an `InputError` if there is none."""
     probes = load_trained_run(run).inspection.probes
     if not probes:
         raise InputError('expected what to explain: --sentence "...", --change, --pronouns FILE or --page FILE')
