@@ -623,7 +623,7 @@ class Run:
             name = set_name or (texts[0].name if isinstance(texts[0], Path) else IN_MEMORY)
         if problem := self.trained.directory.evaluation_name_problem(name):
             raise InputError(f"name: {problem}")
-        self.trained.directory.check_evaluates()
+        self.trained.directory.check_results()
         run = self._with(decoding)
         check_bleu_tokenizer(run.config.data.scoring_tokenizer)
         if texts[0] is None:
