@@ -22,6 +22,7 @@ from .errors import InputError, did_you_mean, quoted
 from .exchange.export import BEAM, ExportRequest, write_export
 from .files.atomic import new_folder
 from .files.paths import as_path, check_path, check_text
+from .files.run_directory import find_run
 from .results import Evaluation, Translated, TranslatedText
 from .run import train as train_run
 from .run.start import check_config_paths, load_given_training, load_training, load_training_on_pairs, refuse_imported
@@ -56,7 +57,8 @@ def load(path: str | Path, checkpoint: str = "best") -> "Run":
     """Loads a run.
 
     Args:
-        path: the folder of the run, such as `runs/demo`.
+        path: the folder of the run, such as `runs/demo`. `demo` is a run that is in the package, unless there is a path
+            of this name.
         checkpoint: `best` for the weights that were best on validation, `last` for the newest weights. Both can be
             loaded during training.
 
@@ -137,7 +139,7 @@ def train(
         raise InputError(f"verbose: expected 0 or 1, found {verbose!r:.60}")
     is_file_or_run = not isinstance(config, Mapping)
     expected = "the path of a config file, the folder of a run, or a dictionary of settings"
-    start: Any = as_path(config, "config", expected) if is_file_or_run else dotted_settings(config, "config")
+    start: Any = find_run(as_path(config, "config", expected)) if is_file_or_run else dotted_settings(config, "config")
     with ExitStack() as stack:
         spooled = None
         if pairs is not None:
@@ -324,7 +326,7 @@ class Run:
         refuse_after_fork()
         return _new_run(with_model(self.trained, model))
 
-    def save(self, path: str | Path) -> "Run":
+    def save(self, path: str | Path, dtype: Literal["float32", "float16"] = "float32") -> "Run":
         """Writes the folder of a new run with the present weights of `model`, and loads it.
 
         Every command takes the folder. No training can continue it; a new one can start from it, by
@@ -332,20 +334,23 @@ class Run:
 
         Args:
             path: the folder, which must not exist yet. It appears whole or not at all.
+            dtype: the type of the weights in the file, `float32` or `float16`, which has half the size and rounds them
+                to 11 bits. Every command computes in float32.
 
         Returns:
             The run of the folder. This run stays as it is.
 
         Raises:
-            InputError: the folder exists or cannot be written; the config does not describe the model, as after its
-                layers were replaced; or the class of the model is not one that commands can load.
+            InputError: `dtype` is neither, or a weight is too large for float16; the folder exists or cannot be
+                written; the config does not describe the model, as after its layers were replaced; or the class of the
+                model is not one that commands can load.
         """
         from .run.saving import save_run
 
         refuse_after_fork()
         path = as_path(path, "path", "the folder of the run to write")
         check_path(path / "manifest.json")
-        return _new_run(save_run(self.trained, path))
+        return _new_run(save_run(self.trained, path, dtype))
 
     @property
     def history(self) -> "pd.DataFrame":
@@ -618,6 +623,7 @@ class Run:
             name = set_name or (texts[0].name if isinstance(texts[0], Path) else IN_MEMORY)
         if problem := self.trained.directory.evaluation_name_problem(name):
             raise InputError(f"name: {problem}")
+        self.trained.directory.check_evaluates()
         run = self._with(decoding)
         check_bleu_tokenizer(run.config.data.scoring_tokenizer)
         if texts[0] is None:

@@ -131,8 +131,10 @@ def check_options(options: argparse.Namespace) -> RunConfig:
             "--tune: chooses settings for one run; tune the first run by itself: an ensemble uses its settings"
         )
     if options.tune:
+        options.run.refuse_packaged("--tune")
         refuse_folder(options.run.decoding)
         check_writable(options.run.decoding)
+    options.run.check_evaluates()
     name_of_results = results_name(options)
     if problem := options.run.evaluation_name_problem(name_of_results):
         raise InputError(f"--name: {problem}")

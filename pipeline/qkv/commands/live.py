@@ -5,16 +5,13 @@ import socket
 import sys
 import webbrowser
 from contextlib import suppress
-from pathlib import Path
 
 from ..config.run import load_trained_run
-from ..errors import InputError, invocation, quoted
-from ..files.run_directory import RunDirectory
+from ..errors import InputError, quoted
+from ..files.run_directory import DEMO, DEMO_RESULTS, RunDirectory, default_run
 from ..live import choose_models
 from ..runtime.import_tensorflow import importing_tensorflow
 from .cli import ArgumentParser, add_checkpoint_option, exit_cleanly, file_to_write, run_folder, whole_number
-
-DEMO = Path("runs/demo")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -30,7 +27,8 @@ def make_parser() -> argparse.ArgumentParser:
         type=run_folder,
         nargs="*",
         metavar="RUN",
-        help=f"folder of a trained run; up to four (default: {DEMO}, if it exists)",
+        help=f"folder of a trained run; up to four (default: {DEMO_RESULTS} if it exists, otherwise {DEMO}, "
+        "which is in the package)",
     )
     add_checkpoint_option(parser, side_by_side=True)
     parser.add_argument(
@@ -78,21 +76,11 @@ def _address(text: str) -> str:
     raise argparse.ArgumentTypeError(f"expected an address of this machine, such as 127.0.0.1, found {quoted(text)}")
 
 
-def _demo_run() -> RunDirectory:
-    """Returns the demo run; raises an `InputError` if it does not exist."""
-    if not DEMO.is_dir():
-        raise InputError(
-            f"expected the folder of a trained run, and there is no {DEMO} to show instead; train it in a clone of "
-            f"qkv: make demo, or {invocation('train', '--config', 'configs/demo.yaml')}"
-        )
-    return RunDirectory.open(DEMO)
-
-
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Loads the runs, and serves the page until Ctrl-C; with `--page`, writes a file instead."""
     options = make_parser().parse_args(arguments)
-    models = choose_models([run.root for run in options.runs or [_demo_run()]], options.checkpoint)
+    models = choose_models([run.root for run in options.runs or [RunDirectory.open(default_run())]], options.checkpoint)
     if options.page is not None and len(models) > 1:
         raise InputError(f"--page: expected one run with one checkpoint, found {len(models)}")
     for root, checkpoint in models:  # errors are reported before TensorFlow is imported

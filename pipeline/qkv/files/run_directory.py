@@ -26,6 +26,12 @@ from .written import EVENT_FILES, FileList, delete_if_empty
 MADE_BY = f"# made by qkv {__version__}\n"
 SAVED = "saved by run.save"
 """The entry `weights` in the manifest of a run whose model was not trained in its folder."""
+DEMO = Path("demo")
+"""The name of the run that is in the package, unless there is a file or folder of this name."""
+PACKAGED = Path(__file__).absolute().parents[1] / DEMO
+"""The folder of that run. Nothing is ever written into it."""
+DEMO_RESULTS = Path("runs") / DEMO
+"""The folder for results of that run, below which `train.py` also trains a demo."""
 OLDEST_VERSION = 0, 2  # major and minor number of the oldest version whose runs can be read
 _CHECKPOINT = re.compile(r"(best|(update|passing)-[0-9]{8,})\.npz")
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
@@ -68,6 +74,21 @@ def _made_by(config: Path) -> str:
         return f"# made by qkv {read_json_object(config.with_name('manifest.json'))['versions']['qkv']}"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def find_run(path: Path) -> Path:
+    """Returns the folder of a run: `PACKAGED` if `path` is `demo` and does not exist, otherwise `path`."""
+    return PACKAGED if path == DEMO and not os.path.lexists(path) else path
+
+
+def default_run() -> Path:
+    """Returns the folder of the run that is shown if the user names none: `runs/demo` if it is a run, or `PACKAGED`."""
+    return DEMO_RESULTS if _is_run(DEMO_RESULTS) else PACKAGED
+
+
+def _is_run(root: Path) -> bool:
+    """Returns whether a folder is that of a run."""
+    return (root / "config.yaml").is_file()
 
 
 class RunDirectory:
@@ -124,9 +145,38 @@ class RunDirectory:
         """The paths of all files and folders in the run that a command may read."""
         return [path for path in vars(self).values() if isinstance(path, Path) and path != self.root]
 
+    @property
+    def is_packaged(self) -> bool:
+        """True if the run is the one in the package, which is read-only."""
+        return self.root == PACKAGED
+
+    def refuse_packaged(self, action: str) -> None:
+        """Raises an `InputError` if the run is the one in the package.
+
+        Args:
+            action: the option or setting that would change the run, for the message.
+        """
+        if self.is_packaged:
+            raise InputError(
+                f"{action}: the run {DEMO} is in the package and is read-only; save a copy and change that one: "
+                f"qkv.load('{DEMO}').save('runs/NAME') in Python"
+            )
+
+    def check_evaluates(self) -> None:
+        """Raises an `InputError` if evaluations of the packaged run would be mixed with those of another run."""
+        if self.is_packaged and _is_run(DEMO_RESULTS):
+            raise InputError(
+                f"{DEMO_RESULTS}: results of the packaged run {DEMO} are written there, and it is a run of its own; "
+                f"evaluate that run: {invocation('evaluate', DEMO_RESULTS)}; or evaluate {DEMO} in another folder"
+            )
+
     def evaluation(self, name: str) -> "EvaluationDirectory":
-        """Returns the folder of the run's evaluation of this name, such as `test`. It need not exist."""
-        return EvaluationDirectory(self.root / "evaluations" / name)
+        """Returns the folder of the run's evaluation of this name, such as `test`. It need not exist.
+
+        Evaluations of the packaged run are in `runs/demo` instead, unless this is another run.
+        """
+        root = DEMO_RESULTS if self.is_packaged and not _is_run(DEMO_RESULTS) else self.root
+        return EvaluationDirectory(root / "evaluations" / name)
 
     def evaluation_name_problem(self, name: str) -> str | None:
         """Returns a message if no evaluation of this name can be written in the run; None if one can."""
@@ -308,16 +358,19 @@ class RunDirectory:
 
     @classmethod
     def open(cls, root: Path) -> "RunDirectory":
-        """Opens the folder of an existing run.
+        """Opens the folder of an existing run, see `find_run`.
 
         Raises:
             InputError: the folder does not exist, or is not a run, or a file in it is a device or a pipe, or this
                 version of qkv cannot read the run (see `check_version`).
         """
-        run = cls(root)
+        run = cls(find_run(root))
         check_path(run.root)
         if not run.root.is_dir():
-            raise InputError(f"{run.root}: no such run; expected a folder that train.py has created, such as runs/demo")
+            raise InputError(
+                f"{run.root}: no such run; expected a folder that train.py has created, such as {DEMO_RESULTS}, or "
+                f"{DEMO}, which is in the package"
+            )
         if not run.config.is_file():
             raise InputError(
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
@@ -347,7 +400,9 @@ def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "Ev
     if (path / "sentences.jsonl").exists():
         return None, EvaluationDirectory(path, attention=path)
     if path.parent.name == "evaluations":
-        return RunDirectory.open(path.parents[1]), EvaluationDirectory(path)
+        root = path.parents[1]
+        is_of_packaged = root.absolute().parts[-2:] == DEMO_RESULTS.parts and not _is_run(root)
+        return RunDirectory.open(PACKAGED if is_of_packaged else root), EvaluationDirectory(path)
     if (path / "attention" / "sentences.jsonl").exists():  # an evaluation that was moved out of its run
         return None, EvaluationDirectory(path)
     run = RunDirectory(path)

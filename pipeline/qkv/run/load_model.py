@@ -8,6 +8,7 @@ from .. import losses as losses
 from ..decoding import generate as generate  # the searches of `model.generate`
 from ..errors import InputError
 from ..files.paths import as_path
+from ..files.run_directory import find_run
 from ..metrics import token_metrics as token_metrics
 from ..model.decoder_only import DecoderOnly as DecoderOnly
 from ..model.recurrent import Recurrent as Recurrent
@@ -31,7 +32,7 @@ def load_model(path: str | Path) -> keras.Model:
     Example:
         >>> load_model("runs/demo").summary()  # doctest: +SKIP
     """
-    path = as_path(path, "path", "a .keras file, or the folder of a run")
+    path = find_run(as_path(path, "path", "a .keras file, or the folder of a run"))
     file = path / "model.keras" if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"{file}: no such file; expected a .keras file, or the folder of a trained run")

@@ -36,6 +36,7 @@ from ..text.tokens.tokenizer import Tokenizer
 from .keras_batches import KerasBatches
 from .manifest import golden_logits, same_logits, write_manifest
 from .trained_run import TrainedRun, digest_weights, load_run
+from .weights import halve_weights_file
 
 
 def with_model(run: TrainedRun, model: Any) -> TrainedRun:
@@ -107,7 +108,7 @@ def run_of_model(
     return run
 
 
-def save_run(run: TrainedRun, path: Path) -> TrainedRun:
+def save_run(run: TrainedRun, path: Path, dtype: str = "float32") -> TrainedRun:
     """Writes the folder of a run with the present weights of its model. If it fails, no folder is left behind.
 
     The folder has the model, the tokenizer, the config, the settings that `evaluate.py --tune` has chosen, the styles
@@ -116,14 +117,18 @@ def save_run(run: TrainedRun, path: Path) -> TrainedRun:
     Args:
         run: a loaded run, or a run in memory.
         path: the folder, which must not exist yet.
+        dtype: the type of the weights in the file, `float32` or `float16`.
 
     Returns:
         The run, loaded from the folder.
 
     Raises:
-        InputError: the folder exists, cannot be written or has a name that is not allowed; or the class of the model is
-            not registered, or the config does not describe the model, so that no command could load it.
+        InputError: `dtype` is neither, or a weight is too large for it; the folder exists, cannot be written or has a
+            name that is not allowed; or the class of the model is not registered, or the config does not describe the
+            model, so that no command could load it.
     """
+    if dtype not in ("float32", "float16"):
+        raise InputError(f"dtype: expected float32 or float16, found {dtype!r:.60}")
     path = path.absolute()
     if problem := new_name_problem(path.name):
         raise InputError(f"path: {problem}")
@@ -136,6 +141,8 @@ def save_run(run: TrainedRun, path: Path) -> TrainedRun:
             "run.model.save('model.keras')"
         )
     model = _plain_model(run)
+    if dtype == "float16":
+        _round_to_float16(model)
     settings = load_started_run(run.directory.config)
     section = settings.run.model_copy(update={"name": path.name, "directory": path.parent})
     settings = settings.model_copy(update={"run": section})
@@ -145,7 +152,10 @@ def save_run(run: TrainedRun, path: Path) -> TrainedRun:
         directory.write_config(dump(settings))
         with replaced_when_done(directory.model) as temporary:
             model.save(temporary)
-        write_manifest(settings, directory, model, run.tokenizer, _manifest_entries(run))
+            if dtype == "float16":
+                halve_weights_file(temporary)
+        entries = {**_manifest_entries(run), "values_sha256": digest_weights(model), "dtype": dtype}
+        write_manifest(settings, directory, model, run.tokenizer, entries)
         saved = load_run(hidden)  # as every command does
     directory = RunDirectory(path)
     settings = with_held_out_files(load_trained_run(directory), directory)
@@ -326,6 +336,17 @@ def _plain_model(run: TrainedRun) -> keras.Model:
     return plain
 
 
+def _round_to_float16(model: keras.Model) -> None:
+    """Rounds the weights of a model to float16; raises an `InputError` if one is too large."""
+    for variable in model.variables:
+        if keras.backend.is_float_dtype(variable.dtype):
+            with np.errstate(over="ignore"):
+                values = keras.ops.convert_to_numpy(variable).astype("float16")
+            if not np.isfinite(values).all():
+                raise InputError(f"dtype: {variable.path} has numbers too large for float16; expected float32")
+            variable.assign(values)
+
+
 def _origin_of(run: TrainedRun) -> dict[str, Any]:
     """Returns the entry `saved_from` of the manifest: the run from which a model comes.
 
@@ -353,6 +374,5 @@ def _manifest_entries(run: TrainedRun) -> dict[str, Any]:
         "data_sha256": read_json_if_whole(run.directory.manifest).get("data_sha256", {}),
         "saved_from": _origin_of(run),
         "changed": run.is_changed,
-        "values_sha256": digest_weights(run.model),
         "lora": {"ranks": sorted(ranks), "merged": bool(ranks)},
     }

@@ -17,7 +17,7 @@ from ..config.run import CHANGEABLE_SETTINGS, changes_of_result, load_started_ru
 from ..config.yaml import Origins, replaced
 from ..errors import InputError, invocation
 from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files, new_name_problem
-from ..files.run_directory import RunDirectory
+from ..files.run_directory import RunDirectory, find_run
 from ..runtime.cluster import read_cluster
 from ..runtime.plugin_files import loaded_plugins
 from .proposal import default_set_size, default_settings
@@ -45,6 +45,7 @@ def load_training(
             run, or a run of this name was started with other settings.
     """
     if resumes:
+        path = find_run(path)
         started = path / "config.yaml"
         if not started.is_file():
             raise InputError(f"{path}: there is no run to resume here: {started} is missing")
@@ -312,7 +313,7 @@ def check_config_paths(config: RunConfig, pairs: "SpooledPairs | None" = None) -
     check_writable(config.run.directory / str(config.run.name))
     if config.training.start_from is not None:
         check_ancestor(config)
-        RunDirectory(config.training.start_from).check_weights()
+        RunDirectory.open(config.training.start_from).check_weights()
 
 
 def files_of_text(config: RunConfig) -> list[Path]:
@@ -328,7 +329,7 @@ def inputs_of_training(config: RunConfig) -> list[Path]:
         InputError: no file matches a pattern.
     """
     start_from = config.training.start_from
-    of_run = [] if start_from is None else RunDirectory(start_from).inputs
+    of_run = [] if start_from is None else RunDirectory(find_run(start_from)).inputs
     return [*files_of_text(config), *of_run, *loaded_plugins()]
 
 

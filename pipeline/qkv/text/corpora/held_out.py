@@ -79,7 +79,8 @@ def hold_out_sets(config: RunConfig, files: Corpus, run: RunDirectory) -> tuple[
 def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
     """Returns a copy of the config in which held-out sets are read from their files in the run's folder.
 
-    `data.validation` and `data.test` name these files. A set that is not held out keeps its files.
+    `data.validation` and `data.test` name these files. A set that is not held out keeps its files, unless the run has
+    files of it as well, as the run in the package has.
     """
     data = config.data
     # The links of a list, whose files may differ in their direction, are written from source to target.
@@ -93,6 +94,11 @@ def with_held_out_files(config: RunConfig, run: RunDirectory) -> RunConfig:
         )
         for name in data.held_out
     }
+    for name in {"validation", "test"} - files.keys():
+        settings = getattr(data, name)
+        paths = {side: run.held_out / f"{name}.{side}" for side in ("source", "target", "alignments")}
+        if settings is not None and paths["source"].is_file():
+            files[name] = settings.model_copy(update={side: path for side, path in paths.items() if path.is_file()})
     return config.model_copy(update={"data": data.model_copy(update=files)})
 
 

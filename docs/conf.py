@@ -1,0 +1,83 @@
+"""The site that `make docs` builds from these pages with Sphinx.
+
+Its own parts are in `_site/`: links to files outside this folder, the search, pages with a model inside, and the looks.
+Nothing is loaded from elsewhere, so that the site also works offline.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from docutils import nodes
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "_site"))
+
+
+def repository_address():
+    """Returns the address of the repository on GitHub, from a workflow or from the remote `origin`; None without."""
+    if name := os.environ.get("GITHUB_REPOSITORY"):
+        return f"https://github.com/{name}"
+    command = ["git", "-C", str(DOCS), "remote", "get-url", "origin"]
+    remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"github\.com[:/]([\w.-]+/[\w.-]+?)(\.git)?\s*$", remote)
+    return found and f"https://github.com/{found[1]}"
+
+
+# The project
+
+project = "qkv"
+author = "The qkv authors"
+version = release = re.search('__version__ = "(.+)"', (DOCS.parent / "pipeline/qkv/version.py").read_text())[1]
+language = "en"
+repository = repository_address()
+
+# Pages
+
+extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "repository", "search", "embedding"]
+root_doc = "index"
+exclude_patterns = ["_site"]
+nitpicky = True
+suppress_warnings = ["toc.not_included", "toc.not_readable"]
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 6
+
+nb_execution_mode = "off"
+
+# Looks
+
+html_theme = "furo"
+html_title = "qkv"
+html_static_path = ["_site/static"]
+html_css_files = ["site.css"]
+html_favicon = "_site/static/favicon.svg"
+templates_path = ["_site/templates"]
+html_extra_path = [path for path in ["../build/pages"] if (DOCS / path).exists()]  # made by `make docs`
+html_additional_pages = {"404": "404.html"}
+html_show_sourcelink = html_copy_source = html_show_copyright = html_use_index = False
+html_context = {"site_root": f"/{repository.split('/')[-1]}/" if repository else "/"}  # as GitHub serves it
+html_theme_options = {"top_of_page_buttons": []}
+if repository:
+    html_theme_options = {
+        "top_of_page_buttons": ["edit"],
+        "source_repository": repository,
+        "source_branch": "main",
+        "source_directory": "docs/",
+    }
+
+
+def describe_page(app, page, template, context, document):
+    """Gives a page its first paragraph as its description."""
+    paragraph = document and document.next_node(nodes.paragraph)
+    if paragraph:
+        text = re.sub(r"\s+", " ", paragraph.astext())
+        context["metatags"] += (
+            f'<meta name="description" content="{app.builder.templates.environment.filters["e"](text)}">'
+        )
+
+
+def setup(app):
+    app.connect("html-page-context", describe_page)
