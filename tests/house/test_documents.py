@@ -622,7 +622,7 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON, DOCS / "research" / "index.md"]
+ELSEWHERE = [*PRINTING_PAGES, BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON, *DOCS.glob("research/*.md")]
 """Pages whose code has tests of its own."""
 
 

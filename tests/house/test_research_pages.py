@@ -15,6 +15,7 @@ from qkv.evaluation.comparison import COLUMN_DIGITS
 from qkv.inspection.experiments.faithfulness import KEYS, SUMS, faithfulness_table
 from qkv.inspection.experiments.head_effects import HeadEffects
 from qkv.inspection.head_types import HEAD_TYPE_COLUMNS
+from qkv.statistics.resampling import ratio_interval
 from tests.support import ROOT
 from tests.support.journeys import run
 
@@ -54,6 +55,16 @@ def test_the_page_names_every_column_with_an_interval_or_a_p():
     table = INTERVALS.split("## Every interval and every p")[1].split("\n## ")[0]
     for name in carriers:
         assert f"`{name}`" in table, name
+
+
+@needs_the_demo
+def test_the_lines_of_the_page_compute_the_interval_of_the_package(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (code,) = (code for kind, code in FENCED.findall(INTERVALS) if kind == "python")
+    names: dict = {}
+    exec(compile(code, "intervals.md", "exec"), names)
+    expected = ratio_interval(*(names[name].to_numpy(float) for name in ("wrong", "links")))
+    np.testing.assert_allclose((names["low"], names["high"]), expected)
 
 
 # The example
