@@ -129,12 +129,17 @@ def test_every_link_has_a_target(page):
             assert fragment in map(anchor, headings), f"{page_id(page)} links {target}"
 
 
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
 def test_the_maps_link_every_page():
-    linked = {
-        (page.parent / target.partition("#")[0]).resolve()
-        for page in (DOCS / "index.md", DOCS / "measurements" / "README.md")
-        for target in links_of(prose(page))
-    }
+    """The first page, and the index pages below it, in their text or in what their navigation lists."""
+    linked = set()
+    for page in DOCS.rglob("index.md"):
+        text = page.read_text(encoding="utf-8")
+        listed = [line for block in TOCTREE.findall(text) for line in block.split() if line[0] != ":"]
+        targets = [target.partition("#")[0] for target in links_of(prose(page))] + [f"{name}.md" for name in listed]
+        linked |= {(page.parent / target).resolve() for target in targets}
     assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
 
 
@@ -617,7 +622,7 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON]
+ELSEWHERE = [*PRINTING_PAGES, BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON, *DOCS.glob("research/*.md")]
 """Pages whose code has tests of its own."""
 
 

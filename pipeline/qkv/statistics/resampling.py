@@ -86,13 +86,13 @@ def ratio_interval(numerators: np.ndarray, denominators: np.ndarray) -> tuple[np
         `(low, high)`, the ends of the interval, each `(...)`; NaN if the ratio of the whole set is NaN.
     """
     known = ~np.isnan(ratio(numerators, denominators))
-    low, high = np.full((2, *known.shape), np.nan)
+    ends = np.full((2, *known.shape), np.nan)
     if known.any():
         numerators = numerators[:, known]
         denominators = denominators[:, known]
         parts = [resample(numerators, denominators, counts) for counts in _parts_of_counts(len(numerators))]
-        low[known], high[known] = interval(np.concatenate(parts))
-    return low, high
+        ends[:, known] = interval(np.concatenate(parts))
+    return ends[0], ends[1]
 
 
 def _parts_of_counts(sentences: int) -> Iterable[np.ndarray]:

@@ -35,6 +35,14 @@ def test_a_measure_without_anything_to_measure_is_not_a_number():
     assert np.isnan(ratio(np.zeros((3, 2)), np.zeros((3, 2)))).all()
 
 
+def test_the_interval_of_one_measure_is_that_of_it_among_others():
+    random = np.random.default_rng(2)
+    numerators, denominators = random.uniform(size=(30, 3)), random.uniform(1, 2, size=(30, 3))
+    low, high = ratio_interval(numerators, denominators)
+    np.testing.assert_allclose(ratio_interval(numerators[:, 1], denominators[:, 1]), (low[1], high[1]))
+    assert np.isnan(ratio_interval(np.zeros(3), np.zeros(3))).all()
+
+
 def test_intervals_hold_the_true_ratio_in_95_of_100_sets():
     """Sentences of very different lengths, 200 a set; the binomial error of 300 sets is 1.3 %."""
     random = np.random.default_rng(7)
