@@ -1,12 +1,13 @@
-# make demo | test | test-slow | long | benchmark | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
+# make demo | docs | test | test-slow | long | benchmark | lint | clean       PYTHON=python3.12 picks the interpreter (3.11 to 3.13)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
+.PHONY: demo docs test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
+	@echo "make docs         build the site from docs/, in build/site"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those; make test SLOW=1 runs all tests, faster than one after the other"
 	@echo "make all-cases    test-slow, with the cases that make test SLOW=1 leaves out as well"
@@ -55,6 +56,25 @@ demo: $(VENV)/qkv
 	@echo "== evaluating"
 	@$(BIN)/python evaluate.py runs/demo
 	@echo "== look: $(BIN)/tensorboard --logdir runs"
+
+# Pages of the site with the model of the package inside, made again when anything of the package changes.
+PACKAGE_FILES := $(shell find pipeline/qkv -type f ! -name '*.pyc')
+build/pages/demo/live.html: $(PACKAGE_FILES) | $(VENV)/tests
+	@echo "== writing the live page with the model inside"
+	@mkdir -p $(@D)
+	@$(BIN)/qkv live demo --page $@
+
+build/pages/demo/explained.html: $(PACKAGE_FILES) | $(VENV)/tests
+	@echo "== writing the page that explains queries, keys and values"
+	@mkdir -p $(@D)
+	@$(BIN)/qkv explain demo --page $@
+
+SITE := build/site
+docs: $(VENV)/tests build/pages/demo/live.html build/pages/demo/explained.html
+	@echo "== building the site"
+	@rm -rf $(SITE)
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --doctree-dir build/doctrees docs $(SITE)
+	@echo "== look: $(SITE)/index.html in a browser; or $(BIN)/python -m http.server --directory $(SITE)"
 
 lint: $(VENV)/tests
 	@echo "== ruff"

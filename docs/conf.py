@@ -59,6 +59,7 @@ html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
 html_favicon = "_site/static/favicon.svg"
 templates_path = ["_site/templates"]
+html_extra_path = [path for path in ["../build/pages"] if (DOCS / path).exists()]  # made by `make docs`
 html_additional_pages = {"404": "404.html"}
 html_show_sourcelink = html_copy_source = html_show_copyright = html_use_index = False
 html_context = {"site_root": f"/{repository.split('/')[-1]}/" if repository else "/"}  # as GitHub serves it

@@ -1,0 +1,252 @@
+"""The site as `make docs` builds it: its links, what it loads, its search, its looks on a phone, and its embedded page."""
+
+import re
+import subprocess
+from contextlib import contextmanager
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+
+from tests.support import ROOT
+from tests.support.axe import find_violations
+
+pytestmark = pytest.mark.minutes
+
+FIRST_PAGE_BYTES = 1_000_000
+PHONE = {"width": 390, "height": 780}
+SMALL_PHONE = {"width": 360, "height": 640}
+MADE_BEFORE = [f"--assume-old=.venv/{stamp}" for stamp in ("runtime", "qkv", "tests")]
+
+QUESTIONS = {
+    "padding mask": "use/layers.html#masks",
+    "nan": "use/commands.html#the-loss-is-nan",
+    "alignment error rate": "use/alignment.html#alignment-error-rates",
+    "resume": "use/training.html#stopping-and-continuing",
+    "continue training": "use/training.html#stopping-and-continuing",
+    "fine-tune": "use/better_models.html",
+    "out of memory": "use/commands.html#out-of-memory",
+    "visualize attention": "use/viewer.html",
+    "attention weights in python": "use/python.html",
+    "opus-mt": "use/import.html",
+    "ctranslate2": "use/export.html#ctranslate2",
+    "length penalty": "use/evaluation.html#length-penalty-and-beam",
+    "back-translation": "use/better_models.html#back-translation",
+    "average checkpoints": "use/better_models.html",
+    "multiple gpus": "use/gpu.html",
+    "slurm": "use/machines.html#slurm",
+    "early stopping": "use/training.html",
+    "mixed precision": "use/gpu.html",
+    "ensemble": "use/evaluation.html#ensembles",
+    "tensorflow serving": "use/export.html",
+    "colab": "use/first_hour.html",
+    "custom attention score": "extend/plugins.html",
+    "huggingface marian": "use/import.html",
+    "why divide by sqrt d_k": "learn/attention.html",
+}
+"""What newcomers ask, as in the trackers of OpenNMT, tensorflow/nmt, OPUS-MT, BertViz and Keras, and the page that
+answers it; with an anchor, the section."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built as `make docs` does."""
+    folder = tmp_path_factory.mktemp("built") / "site"
+    made = subprocess.run(
+        ["make", "docs", f"SITE={folder}", *MADE_BEFORE], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert made.stderr == ""
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """The address at which the site is served."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@contextmanager
+def open_window(browser, **settings):
+    """A window, with the addresses that it asks for and the bytes of the answers; without errors when the block ends."""
+    context = browser.new_context(**settings)
+    page, errors, responses = context.new_page(), [], []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("response", responses.append)
+    page.on("requestfailed", lambda request: errors.append(request.url))
+    try:
+        yield page, responses
+        assert errors == []
+    finally:
+        context.close()
+
+
+def pages_of(site, pattern="*.html"):
+    """The built pages by their address; those with a model inside have tests of their own."""
+    paths = {path.relative_to(site).as_posix(): path for path in sorted(site.rglob(pattern))}
+    return {name: path for name, path in paths.items() if not name.startswith("demo/")}
+
+
+@cache
+def read_page(path):
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "lxml")
+
+
+# Links, and what is loaded
+
+
+def addresses_of(soup):
+    for name in ("href", "src", "action", "data", "poster"):
+        for element in soup.select(f"[{name}]"):
+            yield element[name]
+
+
+def test_every_link_and_anchor_leads_to_something(site):
+    pages = pages_of(site)
+    anchors = {name: {element["id"] for element in read_page(path).select("[id]")} for name, path in pages.items()}
+    dead = []
+    for name, path in pages.items():
+        if name == "404.html":  # its links begin at the root of the site
+            continue
+        for target in addresses_of(read_page(path)):
+            parts = urlsplit(urljoin(f"http://site/{name}", target))
+            if parts.netloc != "site" or parts.scheme != "http":
+                continue
+            file = unquote(parts.path).lstrip("/") or "index.html"
+            anchor = unquote(parts.fragment)
+            if not (site / file).is_file() or (anchor and file in anchors and anchor not in anchors[file]):
+                dead.append(f"{name} links {target}")
+    assert dead == []
+
+
+LOADING = ("script[src]", "img[src]", "iframe[src]", "source[src]", "video[src]", "object[data]", "link[href]")
+NOT_LOADED = {"canonical", "next", "prev", "search", "index", "author", "edit"}
+IN_STYLES = re.compile(r"(?:url\(|@import)\s*[\"']?\s*(https?:)?//")
+IN_SCRIPTS = re.compile(r"(?:fetch|import|importScripts|Worker|open|src\s*=)\s*\(?\s*[\"'`](https?:)?//")
+
+
+def test_nothing_is_loaded_from_outside(site):
+    outside = []
+    for name, path in pages_of(site).items():
+        soup = read_page(path)
+        for element in soup.select(",".join(LOADING)):
+            target = element.get("src") or element.get("href") or element.get("data")
+            if urlsplit(target).netloc and not NOT_LOADED & set(element.get("rel", [])):
+                outside.append(f"{name}: {element}")
+        styles = "".join(str(element) for element in [*soup.select("style"), *soup.select("[style]")])
+        scripts = "".join(element.text for element in soup.select("script"))
+        if IN_STYLES.search(styles) or IN_SCRIPTS.search(scripts):
+            outside.append(name)
+    for pattern, told in (("*.css", IN_STYLES), ("*.js", IN_SCRIPTS)):
+        files = pages_of(site, pattern)
+        assert files
+        outside += [name for name, path in files.items() if told.search(path.read_text(encoding="utf-8"))]
+    assert outside == []
+
+
+def test_each_page_has_a_title_a_language_and_a_description(site):
+    titles = {}
+    for name, path in pages_of(site).items():
+        soup = read_page(path)
+        assert soup.html["lang"] == "en", name
+        assert soup.title.text.strip() not in titles, f"{name} and {titles[soup.title.text.strip()]}"
+        titles[soup.title.text.strip()] = name
+        if not name.startswith(("files/", "404", "search", "genindex", "py-modindex")):
+            assert soup.select("meta[name=description]"), name
+
+
+# In a browser
+
+
+def test_the_first_page_is_small_and_fits_the_smallest_phone(browser, address):
+    with open_window(browser, viewport=SMALL_PHONE) as (page, responses):
+        page.goto(address, wait_until="networkidle")
+        assert sum(len(response.body()) for response in responses) <= FIRST_PAGE_BYTES
+        assert {urlsplit(response.url).netloc for response in responses} == {urlsplit(address).netloc}
+        assert page.evaluate("document.documentElement.scrollWidth") == SMALL_PHONE["width"]
+        assert page.locator("img").evaluate_all("images => images.every(image => image.naturalWidth > 0)")
+
+
+def test_no_page_scrolls_sideways_on_a_phone_or_asks_another_host(browser, address, site):
+    wide = []
+    with open_window(browser, viewport=PHONE) as (page, responses):
+        for name in pages_of(site):
+            page.goto(address + name)
+            if page.evaluate("document.documentElement.scrollWidth") > PHONE["width"]:
+                wide.append(name)
+        assert {urlsplit(response.url).netloc for response in responses} == {urlsplit(address).netloc}
+    assert wide == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["index.html", "use/commands.html", "search.html?q=resume"])
+def test_nothing_keeps_anybody_from_reading_a_page(browser, address, name, scheme):
+    with open_window(browser, color_scheme=scheme) as (page, _):
+        page.goto(address + name, wait_until="networkidle")
+        assert find_violations(page) == []
+
+
+def search(page, query):
+    page.fill("#search-form input", query)
+    page.wait_for_function("query => document.documentElement.dataset.results === query", arg=query)
+    return page.locator("#search-results a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
+
+
+def answers(found, wanted):
+    return found == wanted or ("#" not in wanted and found.split("#")[0] == wanted)
+
+
+def test_the_search_finds_the_right_page_first(browser, address):
+    with open_window(browser) as (page, _):
+        page.goto(f"{address}search.html?q=nan")
+        first = {query: (search(page, query) or ["nothing"])[0] for query in QUESTIONS}
+    assert {query: found for query, found in first.items() if not answers(found, QUESTIONS[query])} == {}
+
+
+def test_the_search_works_in_files_and_shows_where_the_words_are(browser, site):
+    with open_window(browser, offline=True) as (page, _):
+        page.goto(f"{(site / 'index.html').as_uri()}")
+        page.locator(".sidebar-search").fill("ensembles <b>")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results mark")
+        page.locator("#search-results a").first.click()
+        assert page.url.endswith("#ensembles")
+        page.go_back()
+        assert search(page, "qwertzuiop") == []
+        assert "Nothing was found" in page.inner_text("#search-status")
+
+
+def test_a_sentence_is_translated_in_the_embedded_page(browser, address, site):
+    (name, *_) = [name for name, path in pages_of(site).items() if read_page(path).select("details.demo")]
+    with open_window(browser) as (page, responses):
+        page.goto(address + name, wait_until="networkidle")
+        assert not any("/demo/" in response.url for response in responses)
+        page.locator("details.demo > summary").first.click()
+        frame = page.frame_locator("details.demo iframe").first
+        frame.locator("[data-part=text]").fill("the cat sees the dog .")
+        frame.locator("[data-part=text]").press("Enter")
+        frame.locator("[data-part=form]:not([aria-busy])").wait_for()
+        words = [text.strip() for text in frame.locator(".translation .token").all_inner_texts()]
+        assert words[:2] == ["le", "chat"]
+        assert frame.locator("svg .cell").count() > 0
+
+
+def test_a_copied_command_is_the_command(browser, address):
+    with open_window(browser, permissions=["clipboard-read", "clipboard-write"]) as (page, _):
+        page.goto(address)
+        page.locator("pre").first.hover()
+        page.locator(".copybtn").first.click()
+        page.wait_for_function("navigator.clipboard.readText().then(text => text.startsWith('qkv translate demo'))")
