@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from docutils import nodes
@@ -36,7 +37,7 @@ repository = repository_address()
 
 # Pages
 
-extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "repository", "search", "embedding"]
+extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "repository", "search", "embedding", "lessons"]
 root_doc = "index"
 exclude_patterns = ["_site"]
 nitpicky = True
@@ -47,8 +48,7 @@ myst_heading_anchors = 6
 
 nb_custom_formats = {".ipynb": ["lessons.read_notebook", {}]}
 nb_execution_mode = "off"  # but for notebooks that the reader marks
-nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
-nb_execution_timeout = 600
+nb_execution_cache_path = str(import_module("lessons").cache_folder())
 nb_execution_raise_on_error = True
 
 # Looks
