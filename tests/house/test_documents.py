@@ -132,7 +132,7 @@ def test_every_link_has_a_target(page):
 def test_the_maps_link_every_page():
     linked = {
         (page.parent / target.partition("#")[0]).resolve()
-        for page in (DOCS / "index.md", DOCS / "measurements" / "README.md")
+        for page in (*DOCS.rglob("index.md"), DOCS / "measurements" / "README.md")
         for target in links_of(prose(page))
     }
     assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
