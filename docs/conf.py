@@ -37,11 +37,10 @@ repository = repository_address()
 
 # Pages
 
-extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "repository", "search", "embedding", "lessons"]
+extensions = ["myst_nb", "sphinx_copybutton", "repository", "search", "embedding", "lessons"]
 root_doc = "index"
 exclude_patterns = ["_site"]
 nitpicky = True
-suppress_warnings = ["toc.not_included", "toc.not_readable"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 6
@@ -51,12 +50,27 @@ nb_execution_mode = "off"  # but for notebooks that the reader marks
 nb_execution_cache_path = str(import_module("lessons").cache_folder())
 nb_execution_raise_on_error = True
 
+# The reference, from docstrings (docs/_site/docstrings.py)
+
+sys.path.insert(0, str(DOCS.parent / "pipeline"))
+extensions += ["sphinx.ext.autodoc", "docstrings"]
+autodoc_typehints = "none"  # signatures are read from the source
+autodoc_inherit_docstrings = False
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True}
+python_maximum_signature_line_length = 72
+nitpick_ignore_regex = [("py:.*", r"(?!qkv\b).*")]  # names of other packages have no page here
+toc_object_entries_show_parents = "hide"
+
+# The reference ends here
+
 # Looks
 
 html_theme = "furo"
 html_title = "qkv"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_site/static/favicon.svg"
 templates_path = ["_site/templates"]
 html_extra_path = [path for path in ["../build/pages"] if (DOCS / path).exists()]  # made by `make docs`

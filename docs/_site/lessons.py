@@ -21,6 +21,8 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "docs" / "lessons"
 CACHES = ROOT / "build" / "notebooks"
+SETTINGS = ROOT / "build" / "ipython"
+"""An empty folder in the place of the user's settings of IPython."""
 MOST_SECONDS = 1200
 """The time that a cell may take."""
 SOLUTION = re.compile(r"^# %% (\S+)\n(.*?)(?=^# %% |\Z)", re.MULTILINE | re.DOTALL)
@@ -161,7 +163,9 @@ def run_cells(cells: Iterable[NotebookNode], allows_errors: bool = False) -> Non
     cells = list(cells)
     copies = [nbformat.from_dict({**cell, "id": f"{number}-{cell.id}"}) for number, cell in enumerate(cells)]
     notebook = nbformat.v4.new_notebook(cells=copies)
-    settings = {"timeout": MOST_SECONDS, "allow_errors": allows_errors, "extra_arguments": ["--log-level=ERROR"]}
+    SETTINGS.mkdir(parents=True, exist_ok=True)
+    arguments = ["--log-level=ERROR", f"--ipython-dir={SETTINGS}"]
+    settings = {"timeout": MOST_SECONDS, "allow_errors": allows_errors, "extra_arguments": arguments}
     resources = {"metadata": {"path": str(LESSONS)}}
     NotebookClient(notebook, log=logging.getLogger(__name__), resources=resources, **settings).execute()
     for cell, copy in zip(cells, copies, strict=True):

@@ -11,9 +11,9 @@ import re
 from docutils import nodes
 from sphinx import addnodes
 
-REPORTS = ("changes", "contributing", "data/", "licences", "measurements/", "tests")
-"""Beginnings of names of pages that report instead of explain. They count half: who asks for ensembles wants to know
-how to make one before how good one was."""
+REPORTS = ("changes", "contributing", "data/", "extend/reference/", "licences", "measurements/", "tests")
+"""Beginnings of names of pages that report or list instead of explain. They count half: who asks for ensembles wants to
+know how to make one before how good one was. A name that is spelled as in the reference finds it first."""
 HIDDEN = (nodes.comment, nodes.raw, nodes.substitution_definition, addnodes.toctree, addnodes.pending_xref_condition)
 
 

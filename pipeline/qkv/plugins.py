@@ -109,8 +109,9 @@ def register_architecture(
         name: the value of `model.architecture` in configs.
         meaning: a description, for help texts.
         settings: the class of the settings in the section `model`, if the constructor has arguments of its own: a
-            subclass of `TransformerSettings`, `DecoderOnlySettings` or `RecurrentSettings` of `qkv.config.model` with a
-            field for each of them. By default the settings of the base class.
+            subclass of `qkv.config.model.TransformerSettings`, `qkv.config.model.DecoderOnlySettings` or
+            `qkv.config.model.RecurrentSettings` with a field for each of them. By default the settings of the base
+            class.
 
     Raises:
         ValueError: the name is taken or cannot be written in a config; the class is not such a subclass; `settings`
@@ -133,7 +134,9 @@ def register_schedule(
 ) -> Callable[[ScheduleFunction], ScheduleFunction]:
     """Returns a decorator that registers a learning-rate schedule.
 
-    The schedule is a function like those of `qkv.training.schedule.SCHEDULE_FUNCTIONS`.
+    A schedule is a function `schedule(update, warmup, total)`: the update, a float tensor that counts from 1; the number
+    of warm-up updates, at least 1; and the number of updates after which the rate is zero, or None. It returns the
+    learning rate after warm-up as a share of the peak, a number or a float tensor.
 
     Args:
         name: the name in configs.

@@ -102,6 +102,12 @@ function stemsOf(query) {
   });
 }
 
+/* Whether a section is that of the reference on the name that the query spells: `SelfAttention`, `Run.translate`. */
+function isNamed(section, query) {
+  const name = query.trim().replace(/\(\)$/, "");
+  return /^[\w.]*[A-Z_.][\w.]*$/.test(name) && `.${section.address.split("#")[1]}`.endsWith(`.${name}`);
+}
+
 /* The sections that answer a query, best first. */
 function rank(query) {
   const words = [...new Set(stemsOf(query))];
@@ -111,7 +117,7 @@ function rank(query) {
     .filter(({ score }) => score > 0)
     .map(({ section, score }) => ({
       section,
-      score: pages[section.page].weight * (score + PAGE_SHARE * ofPages[section.page]),
+      score: (isNamed(section, query) ? 100 : pages[section.page].weight) * (score + PAGE_SHARE * ofPages[section.page]),
     }))
     .sort((a, b) => b.score - a.score);
   const taken = new Map();

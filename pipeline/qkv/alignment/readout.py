@@ -41,9 +41,9 @@ class AlignmentReadout:
     Args:
         layer: the layer, from 0.
         head: the head, from 0; or `mean` for the mean of the layer's heads.
-        side: the label side, `output` or `input`, see `alignment.word_matrix.row_words`.
+        side: the target tokens that label the rows, `output` or `input`; see `Record.plot`.
         extraction: the extraction method, one of `config.choices.inspection.EXTRACTIONS`.
-        site: the site of the attention, one of `aligned_sites()`.
+        site: the site of the attention: `cross`, `norms` or `gradients`.
         chosen_on: the name of the set on which the readout was chosen, or another reason for it; empty if unknown.
         calibration: the calibrated probabilities of links in the layer; None if there are none.
         likely: if True, all word pairs above the calibration's threshold are linked, and `extraction` is ignored. Needs

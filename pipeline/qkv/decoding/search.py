@@ -62,7 +62,7 @@ class Search(Protocol):
         max_lengths: the maximum number of tokens of each target, EOS included, int32 `(B,)`.
         length: L, at least the largest of `max_lengths`.
         prefix: the tokens with which each target begins, then PAD, int32 `(B, L)`; None if there are no prefixes.
-        required: the `decoding.lexical_constraints.Requirements` of the batch; None if no phrases are required.
+        required: the phrases that each target must contain, as the translator prepares them; None if there are none.
 
     Returns:
         `Hypotheses` `(B, N, ...)`.

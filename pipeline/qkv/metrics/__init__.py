@@ -41,7 +41,7 @@ class MetricInputs:
         translations: the model's translation of each source.
         references: the reference translation of each source.
         likelihood: the likelihood of the references under the model.
-        bleu_tokenizer: the tokenizer of BLEU, see `metrics.bleu.make_bleu`.
+        bleu_tokenizer: the tokenizer of BLEU, a key of `config.choices.translation.BLEU_TOKENIZERS`.
     """
 
     translations: Sequence[str]

@@ -62,7 +62,7 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
 
     Attributes:
         score: the `Score`; None if the mechanism has no scores.
-        score_description: the result of `attention.by_name.describe_layer` for the argument `score`.
+        score_description: the argument `score` as a name, or as a dict of class name and arguments.
         shares_query_and_key: True if one projection makes queries and keys, so that only self-attention can use the
             mechanism.
         uses_score: False if queries are not compared with keys. The argument `score` is then ignored.

@@ -82,8 +82,8 @@ def read_pharaoh(path: str | Path, turned: bool = False, first_index: int = 0) -
         The links of each pair.
 
     Raises:
-        InputError: a link is malformed or has a number below `first_index`, or a probability is not a number from 0 to
-            1; or see `text.lines.text_file.read_lines`.
+        InputError: the file is missing, empty or not UTF-8 text; a link is malformed or has a number below
+            `first_index`; or a probability is not a number from 0 to 1.
     """
     return list(iterate_pharaoh(path, turned, first_index))
 
