@@ -26,6 +26,8 @@ SETTINGS = ROOT / "build" / "ipython"
 MOST_SECONDS = 1200
 """The time that a cell may take."""
 SOLUTION = re.compile(r"^# %% (\S+)\n(.*?)(?=^# %% |\Z)", re.MULTILINE | re.DOTALL)
+log = logging.getLogger(__name__)
+log.setLevel(logging.WARNING)
 TITLE = re.compile(r"# Lesson (\d)")
 ON_THE_SITE = """\
 ```{{admonition}} Do it yourself
@@ -167,7 +169,7 @@ def run_cells(cells: Iterable[NotebookNode], allows_errors: bool = False) -> Non
     arguments = ["--log-level=ERROR", f"--ipython-dir={SETTINGS}"]
     settings = {"timeout": MOST_SECONDS, "allow_errors": allows_errors, "extra_arguments": arguments}
     resources = {"metadata": {"path": str(LESSONS)}}
-    NotebookClient(notebook, log=logging.getLogger(__name__), resources=resources, **settings).execute()
+    NotebookClient(notebook, log=log, resources=resources, **settings).execute()
     for cell, copy in zip(cells, copies, strict=True):
         cell.outputs, cell.execution_count = copy.outputs, copy.execution_count
 
