@@ -4,11 +4,11 @@ Its own parts are in `_site/`: links to files outside this folder, the search, p
 Nothing is loaded from elsewhere, so that the site also works offline.
 """
 
-import logging
 import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from docutils import nodes
@@ -37,7 +37,7 @@ repository = repository_address()
 
 # Pages
 
-extensions = ["myst_nb", "sphinx_copybutton", "repository", "search", "embedding"]
+extensions = ["myst_nb", "sphinx_copybutton", "repository", "search", "embedding", "lessons"]
 root_doc = "index"
 exclude_patterns = ["_site"]
 nitpicky = True
@@ -47,17 +47,8 @@ myst_heading_anchors = 6
 
 nb_custom_formats = {".ipynb": ["lessons.read_notebook", {}]}
 nb_execution_mode = "off"  # but for notebooks that the reader marks
-nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
-nb_execution_timeout = 600
+nb_execution_cache_path = str(import_module("lessons").cache_folder())
 nb_execution_raise_on_error = True
-
-# Python in notebooks starts without the settings of the user, and without its warnings
-
-kernel_settings = DOCS.parent / "build" / "ipython" / "profile_default" / "ipython_kernel_config.py"
-kernel_settings.parent.mkdir(parents=True, exist_ok=True)
-kernel_settings.write_text('get_config().IPKernelApp.log_level = "ERROR"\n')
-os.environ["IPYTHONDIR"] = str(kernel_settings.parents[1])
-logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 # The reference, from docstrings (docs/_site/docstrings.py)
 

@@ -3,17 +3,13 @@
 import importlib.util
 import json
 import re
-from copy import deepcopy
 from itertools import pairwise
 
 import nbformat
 import pytest
-from jupyter_cache import get_cache
-from jupyter_cache.base import CacheBundleIn
-from nbclient import NotebookClient
 
 from tests.support import ROOT
-from tests.support.processes import PATIENCE_SECONDS
+from tests.support.documents import blocks_of
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +59,20 @@ def test_every_gap_has_a_check_and_a_solution(lesson):
         assert kind != "gap" or "..." in cell.source
 
 
+def test_the_code_for_marking_counts_the_checks_that_pass_and_names_the_others(tmp_path, monkeypatch, capsys):
+    notebook = json.loads(LESSONS[0].read_text(encoding="utf-8"))
+    checks = [cell for cell in notebook["cells"] if cell["id"].startswith("check-")]
+    for cell in checks[2:]:
+        cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["Right\n"]}]
+    checks[1]["outputs"] = [{"output_type": "error", "ename": "AssertionError", "evalue": "", "traceback": []}]
+    (tmp_path / "handed_in").mkdir()
+    (tmp_path / "handed_in" / "anna.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    (code,) = blocks_of(FOLDER / "teacher.md")
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    assert capsys.readouterr().out == f"anna.ipynb: {len(checks) - 2} of {len(checks)} scores softmax\n"
+
+
 def on_the_site(lesson):
     return site.read_notebook(lesson.read_text(encoding="utf-8"))
 
@@ -85,46 +95,29 @@ def test_the_site_shows_another_notebook_without_running_it():
     assert notebook.metadata["mystnb"] == {"execution_mode": "off"}
 
 
-def cells_to_run(lesson, filled):
-    """The code without the solutions, then as on the site; each after all names were forgotten."""
-    unfilled = [cell for cell in cells_of(lesson) if cell.cell_type == "code"]
-    filled = deepcopy([cell for cell in filled.cells if cell.cell_type == "code"])
-    for cell in filled:
-        cell.id = f"filled-{cell.id}"
-    forgets = [nbformat.v4.new_code_cell("%reset -f", id=f"forget-{number}") for number in range(2)]
-    cells = [forgets[0], *unfilled, forgets[1], *filled]
-    for cell in cells:
-        cell.id = f"{lesson.stem[0]}-{cell.id}"
-    return cells
-
-
 @pytest.mark.minutes
-def test_checks_fail_without_the_solutions_and_nothing_fails_with_them():
-    """In one kernel for all, since it takes seconds to import TensorFlow. The site takes the outputs from here."""
-    shown = {lesson: on_the_site(lesson) for lesson in LESSONS}
-    notebook = nbformat.read(LESSONS[0], as_version=4)
-    notebook.cells = [cell for lesson, filled in shown.items() for cell in cells_to_run(lesson, filled)]
-    NotebookClient(
-        notebook, timeout=PATIENCE_SECONDS, allow_errors=True, resources={"metadata": {"path": str(FOLDER)}}
-    ).execute()
-    failed = {cell.id: output for cell in notebook.cells for output in cell.outputs if output.output_type == "error"}
+def test_checks_fail_without_the_solutions_and_nothing_else_does():
+    lessons = {lesson.stem[0]: nbformat.read(lesson, as_version=4) for lesson in LESSONS}
+    cells = [(number, cell) for number, notebook in lessons.items() for cell in site.code_to_run(notebook)]
+    for number, cell in cells:
+        cell.id = f"{number}-{cell.id}"
+    site.run_cells((cell for _, cell in cells), allows_errors=True)
+    failed = {cell.id: output for _, cell in cells for output in cell.outputs if output.output_type == "error"}
     told = {name: (output.ename, output.evalue) for name, output in failed.items()}
-    assert list(failed) == [cell.id for cell in notebook.cells if re.match(r"\d-check-", cell.id)], told
+    assert list(failed) == [cell.id for _, cell in cells if re.match(r"\d-check-", cell.id)], told
     for name, message in told.values():
         assert name == "AssertionError" and len(message) > 20, told
     assert all(output.traceback == [output.evalue] for output in failed.values())  # a sentence, and no more
-    said = [output for cell in notebook.cells for output in cell.outputs if output.get("name") == "stderr"]
+    said = [output for _, cell in cells for output in cell.outputs if output.get("name") == "stderr"]
     assert not said, said  # nor TensorFlow's log
-    ran = {cell.id: cell for cell in notebook.cells}
-    for lesson, filled in shown.items():
-        keep_for_the_site(lesson, filled, ran)
 
 
-def keep_for_the_site(lesson, filled, ran):
-    """Writes the outputs of a lesson where the site's build looks for them."""
-    for cell in filled.cells:
-        if cell.cell_type == "code":
-            own = ran[f"{lesson.stem[0]}-filled-{cell.id}"]
-            cell.outputs, cell.execution_count = own.outputs, own.execution_count
-    bundle = CacheBundleIn(filled, uri=str(lesson))
-    get_cache(site.CACHE).cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+@pytest.mark.minutes
+def test_nothing_fails_with_the_solutions():
+    """The site shows these outputs."""
+    for lesson, notebook in site.run_lessons().items():
+        outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+        kinds = {output.output_type for shown in outputs.values() for output in shown}
+        assert kinds == {"stream", "display_data"}, lesson
+        assert not [output for shown in outputs.values() for output in shown if output.get("name") == "stderr"], lesson
+        assert all(outputs[f"check-{name}"] for name in named(lesson, "check")), lesson
