@@ -135,12 +135,28 @@ def test_every_link_has_a_target(page):
 
 
 def test_the_maps_link_every_page():
-    linked = {
-        (page.parent / target.partition("#")[0]).resolve()
-        for page in (DOCS / "README.md", DOCS / "measurements" / "README.md")
-        for target in links_of(prose(page))
-    }
-    assert set(DOCS.rglob("*.md")) - linked == {DOCS / "README.md"}
+    maps = {page for page in DOCS.rglob("*.md") if page.name in ("index.md", "README.md")}
+    linked = {(page.parent / target.partition("#")[0]).resolve() for page in maps for target in links_of(prose(page))}
+    assert set(DOCS.rglob("*.md")) - linked - maps == set()
+
+
+WITHOUT_HEADS = ("index.md", "README.md", "learn/", "lessons/", "measurements/", "research/", "extend/reference/")
+"""Pages of `docs/` that do not begin with whom they are for; a name that ends in a slash is a folder."""
+HEAD = re.compile(r"\*\*For\*\* ([a-z][^*]+)\. \*\*At the end\*\* ([a-z][^*]+)")
+HEADED = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if not re.match("|".join(map(re.escape, WITHOUT_HEADS)), page.relative_to(DOCS).as_posix())
+]
+
+
+@pytest.mark.parametrize("page", HEADED, ids=page_id)
+def test_a_page_begins_with_whom_it_is_for_and_what_one_has_at_its_end(page):
+    title, head = page.read_text(encoding="utf-8").split("\n\n")[:2]
+    assert title.startswith("# ") and len(head.splitlines()) <= 3
+    found = HEAD.fullmatch(" ".join(head.split()))
+    assert found, "expected below the title: **For** whoever asks. **At the end** you have a thing."
+    assert all(len(part.split()) > 3 for part in found.groups())
 
 
 def test_notebooks_and_modules_name_pages_that_exist():
@@ -473,6 +489,24 @@ def test_a_ready_model_is_trained_further_compared_and_taken_back(empty_folder, 
 
 
 @pytest.mark.minutes
+def test_the_contract_can_be_checked_of_an_own_score(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_score.py").write_text(next(code for code in blocks(PLUGINS, "python") if "register_score" in code))
+    (code,) = blocks(DOCS / "extend" / "index.md", "python")
+    with registrations_undone():
+        exec(compile(code, "extend/index.md", "exec"), names := {"__name__": "test_my_score"})
+        checked = 0
+        for name, test in names.items():
+            if name.startswith("test_"):
+                (mark,) = test.pytestmark
+                for check in mark.args[1]:
+                    test(check)
+                    checked += 1
+    del sys.modules["my_score"]
+    assert checked == 2 * len(names["LAYER_CHECKS"]) + len(names["ATTENTION_CHECKS"])
+
+
+@pytest.mark.minutes
 def test_the_demo_prints_what_the_readme_shows(folder):
     ended = folder.what_it_left("python evaluate.py runs/demo")
     printed = [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
@@ -668,7 +702,7 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, *TALES, BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON]
+ELSEWHERE = [*PRINTING_PAGES, *TALES, DOCS / "extend" / "index.md", BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON]
 """Pages whose code has tests of its own."""
 
 
