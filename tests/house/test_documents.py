@@ -159,6 +159,25 @@ def test_a_page_begins_with_whom_it_is_for_and_what_one_has_at_its_end(page):
     assert all(len(part.split()) > 3 for part in found.groups())
 
 
+def test_common_questions_are_headings_that_a_search_finds():
+    text = (DOCS / "use" / "commands.md").read_text(encoding="utf-8").split("\n## Questions\n")[1].split("\n## ")[0]
+    questions = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    symptoms = (
+        "BLEU",
+        "<unk>",
+        "NaN",
+        "memory",
+        "resume",
+        "other settings",
+        "GPU",
+        "same sentence",
+        "repeats",
+        "short",
+    )
+    assert len(questions) >= 20
+    assert [word for word in symptoms if not any(word in question for question in questions)] == []
+
+
 def test_notebooks_and_modules_name_pages_that_exist():
     for notebook in (DOCS / "lessons").glob("*.ipynb"):
         for target in re.findall(r"\]\((\.\./[^)\s]+)\)", notebook.read_text(encoding="utf-8")):
