@@ -122,8 +122,6 @@ def register_architecture(
 
     def register(model: type[TranslationModel]) -> type[TranslationModel]:
         add_architecture(name, meaning, settings, model)
-        if keras.saving.get_registered_name(model) == model.__name__:  # not registered
-            keras.saving.register_keras_serializable(package="plugins")(model)
         return add(model)
 
     return register
@@ -214,6 +212,8 @@ def _decorator(
 ) -> Callable[[Entry], Entry]:
     """Returns a decorator that adds a class or function to two tables.
 
+    A layer or model that Keras does not know yet is registered there too, so that saved models can be loaded.
+
     Args:
         name: the key in both tables.
         descriptions: the table of the descriptions, such as help texts.
@@ -231,6 +231,9 @@ def _decorator(
     def register(entry: Entry) -> Entry:
         descriptions[name] = describe(entry)
         table[name] = entry
+        is_layer = isinstance(entry, type) and issubclass(entry, keras.Layer)
+        if is_layer and keras.saving.get_registered_name(entry) == entry.__name__:  # not registered
+            keras.saving.register_keras_serializable(package="plugins")(entry)
         return entry
 
     return register

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from qkv.errors import InputError
-from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, write_ctranslate2
+from qkv.exchange.ctranslate2_model import TOKENIZER_FILE, LoadedCTranslate2, write_ctranslate2
 from qkv.exchange.export import QUANTIZATIONS
 from qkv.text.tokens.special_tokens import EOS
 from tests.support.documents import EXPORT, recipe
+from tests.support.marian import GOLDEN_PAIRS, MARIAN
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 
@@ -73,6 +74,18 @@ def test_the_code_of_the_page_translates_as_the_run_does(tokenizer, tmp_path, mo
     (expected,) = same_search.translator.translate(["the cat sleeps ."])
     assert len(expected.ids) > 3
     assert capsys.readouterr().out == f"{expected.text}\n"
+
+
+def test_an_imported_model_scores_targets_that_its_second_subword_model_has_cut(run, tmp_path):
+    sources, targets = (lines[:2] for lines in GOLDEN_PAIRS)
+    write_ctranslate2(run, tmp_path)
+    for side in ("source", "target"):
+        assert (tmp_path / f"{side}.spm").read_bytes() == (MARIAN / f"{side}.spm").read_bytes()
+    assert not (tmp_path / TOKENIZER_FILE).exists()
+    scores = LoadedCTranslate2(tmp_path, run).log_probabilities(sources, targets)
+    records = run.recorder(["cross"]).record_references(sources, targets)
+    for found, record in zip(scores, records, strict=True):
+        np.testing.assert_allclose(found, record.token_log_probabilities, atol=2e-5)
 
 
 def test_every_number_format_is_written_or_refused_in_a_sentence(tokenizer, tmp_path):

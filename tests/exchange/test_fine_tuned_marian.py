@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from qkv.commands import export
 from qkv.commands.train import main
+from qkv.config import RunConfig, load_run_config
+from qkv.config.ancestor import check_ancestor
 from qkv.config.yaml import dump_yaml, read_yaml
 from qkv.run.trained_run import load_run
 from qkv.text.tokens.encoding import EncodedSentences
@@ -70,3 +73,27 @@ def test_an_imported_run_is_no_start_for_another_tokenizer(imported, tmp_path, c
     (tmp_path / "other.yaml").write_text(dump_yaml(values), encoding="utf-8")
     assert main(["--config", str(tmp_path / "other.yaml"), "--run.name", "other"]) == 2
     assert "tokenizer.kind: expected given, found bpe" in capsys.readouterr().err
+
+
+def test_a_config_without_a_model_takes_that_of_the_run_it_starts_from(imported, tmp_path):
+    data = {"source_language": "en", "target_language": "fr", "train": {"table": "a.tsv"}, "validation": {"pairs": 10}}
+    training = {"start_from": str(imported), "max_updates": 5}
+    (tmp_path / "own.yaml").write_text(dump_yaml({"data": data, "training": training}), encoding="utf-8")
+    config, origin = load_run_config(tmp_path / "own.yaml"), load_run_config(imported / "config.yaml")
+    assert (config.model, config.tokenizer, config.decoding) == (origin.model, origin.tokenizer, origin.decoding)
+    assert check_ancestor(config) == origin
+    changed = load_run_config(tmp_path / "own.yaml", {"model.dropout": 0.3, "decoding.beam_size": 1})
+    assert changed.model == origin.model.model_copy(update={"dropout": 0.3}) and changed.decoding.beam_size == 1
+    named = {"data": data, "training": {"max_updates": 5}, "decoding": {"beam_size": 7}}
+    (tmp_path / "own.yaml").write_text(dump_yaml(named), encoding="utf-8")
+    by_option = load_run_config(tmp_path / "own.yaml", {"training.start_from": str(imported)})
+    assert by_option.model == origin.model and by_option.decoding.beam_size == 7
+    (tmp_path / "own.yaml").write_text(dump_yaml({**named, "model": {"d_model": 64}}), encoding="utf-8")
+    with_model = load_run_config(tmp_path / "own.yaml", {"training.start_from": str(imported)})
+    assert with_model.model.d_model == 64 and with_model.tokenizer == RunConfig.model_fields["tokenizer"].default
+
+
+def test_an_imported_run_is_not_exported_as_a_saved_model(imported, tmp_path, capsys):
+    assert export.main([str(imported), str(tmp_path / "exported"), "--format", "saved_model"]) == 2
+    assert "saved_model does not support the tokenizer of an imported run" in capsys.readouterr().err
+    assert not (tmp_path / "exported").exists()

@@ -10,7 +10,7 @@ from qkv.errors import InputError
 from qkv.exchange.marian_export import write_marian
 from qkv.exchange.marian_import import import_marian
 from qkv.run.trained_run import load_run
-from tests.support.marian import arrays_of
+from tests.support.marian import GOLDEN_PAIRS, MARIAN, arrays_of
 from tests.support.random_runs import random_run
 from tests.support.text import SENTENCES
 
@@ -53,6 +53,24 @@ def test_an_exported_run_that_is_imported_again_computes_the_same(tokenizer, tmp
     assert arrays.keys() == expected.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+
+
+def test_an_imported_model_goes_back_with_its_two_subword_models_and_its_numbers(run, tmp_path):
+    write_marian(run, tmp_path)
+    for side in ("source", "target"):
+        assert (tmp_path / f"{side}.spm").read_bytes() == (MARIAN / f"{side}.spm").read_bytes()
+    import_marian(tmp_path, tmp_path / "again", {})
+    again = load_run(tmp_path / "again")
+    sources, targets = GOLDEN_PAIRS
+    assert again.tokenizer.encode(sources) == run.tokenizer.encode(sources)
+    assert again.tokenizer.of_target.encode(targets) == run.tokenizer.of_target.encode(targets)
+    assert run.tokenizer.of_target.encode(targets) != run.tokenizer.encode(targets)
+    records = [list(either.recorder(["cross"]).record_references(sources, targets)) for either in (run, again)]
+    for before, after in zip(*records, strict=True):
+        np.testing.assert_allclose(before.token_log_probabilities, after.token_log_probabilities, atol=1e-5)
+        np.testing.assert_allclose(before.attention["cross"], after.attention["cross"], atol=1e-6)
+    decoding = run.config.decoding.model_dump(exclude={"max_target_extra"})
+    assert again.config.decoding.model_dump(exclude={"max_target_extra"}) == decoding
 
 
 def test_the_folder_says_what_the_run_is(tokenizer, tmp_path):

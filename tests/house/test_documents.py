@@ -4,6 +4,7 @@ training gets options on top of those that are written, for a model that trains 
 import functools
 import importlib
 import importlib.metadata
+import json
 import pkgutil
 import re
 import shlex
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from werkzeug.test import Client
 
 from data.demo.lexicon import NOUNS
 from qkv import __main__ as program
@@ -60,6 +62,9 @@ PAGES = [
 ]
 RUN_PAGES = [README, DOCS / "use" / "commands.md", PLUGINS, BLOCKS]
 """Pages whose commands run; on others they are only parsed."""
+BUILD, OPUS = DOCS / "use" / "index.md", DOCS / "use" / "opus.md"
+TALES = [BUILD, OPUS]
+"""Pages whose commands run one after the other, before their code."""
 ANSWER = DOCS / "learn" / "attention.md"
 VALUES = DOCS / "learn" / "values.md"
 COMPARISONS = DOCS / "learn" / "elsewhere.md"
@@ -143,6 +148,44 @@ def test_the_maps_link_every_page():
     assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
 
 
+WITHOUT_HEADS = ("index.md", "extend/reference/")
+"""Pages of `docs/` that do not begin with whom they are for: the first page, and the reference."""
+HEAD = re.compile(r"\*\*For\*\* ([a-z][^*]+)\. \*\*At the end\*\* ([a-z][^*]+)")
+HEADED = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if not re.match("|".join(map(re.escape, WITHOUT_HEADS)), page.relative_to(DOCS).as_posix())
+]
+
+
+@pytest.mark.parametrize("page", HEADED, ids=page_id)
+def test_a_page_begins_with_whom_it_is_for_and_what_one_has_at_its_end(page):
+    title, head = page.read_text(encoding="utf-8").split("\n\n")[:2]
+    assert title.startswith("# ") and len(head.splitlines()) <= 3
+    found = HEAD.fullmatch(" ".join(head.split()))
+    assert found, "expected below the title: **For** whoever asks. **At the end** you have a thing."
+    assert all(len(part.split()) > 3 for part in found.groups())
+
+
+def test_common_questions_are_headings_that_a_search_finds():
+    text = (DOCS / "use" / "commands.md").read_text(encoding="utf-8").split("\n## Questions\n")[1].split("\n## ")[0]
+    questions = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    symptoms = (
+        "BLEU",
+        "<unk>",
+        "NaN",
+        "memory",
+        "resume",
+        "other settings",
+        "GPU",
+        "same sentence",
+        "repeats",
+        "short",
+    )
+    assert len(questions) >= 20
+    assert [word for word in symptoms if not any(word in question for question in questions)] == []
+
+
 def test_notebooks_and_modules_name_pages_that_exist():
     for notebook in (DOCS / "lessons").glob("*.ipynb"):
         for target in re.findall(r"\]\((\.\./[^)\s]+)\)", notebook.read_text(encoding="utf-8")):
@@ -220,6 +263,10 @@ TINY = {
 }
 
 
+HELD_OUT = {"data.validation.pairs": "20", "data.test.pairs": "20"}
+"""For a config that holds out more pairs than `PAIRS` has."""
+
+
 class Folder:
     """A folder like the repository's root, in which commands run within this process."""
 
@@ -290,11 +337,19 @@ class Folder:
         name, rest = arguments[0].removesuffix(".py"), arguments[1:]
         if name != "import_marian":
             self.make_runs(name, rest)
-        tiny = "--config" in rest or name == "doctor"
-        options = [f"--{key}={value}" for key, value in TINY.items() if f"--{key}" not in rest] if tiny else []
+        tiny = self.tiny_settings(rest) if "--config" in rest or name == "doctor" else {}
+        options = [f"--{key}={value}" for key, value in tiny.items() if f"--{key}" not in rest]
         ended = run(self.root, "-m", "qkv", name, *rest, *options, given=given)
         self.ended[name, *rest] = ended
         return ended
+
+    def tiny_settings(self, arguments):
+        """`TINY`, without the sizes of a model that the config takes from another run."""
+        config = arguments[arguments.index("--config") + 1] if "--config" in arguments else arguments[0]
+        if "start_from: " not in (self.root / config).read_text(encoding="utf-8"):
+            return TINY
+        sizes = ("model.", "tokenizer.")
+        return {key: value for key, value in TINY.items() if not key.startswith(sizes)} | HELD_OUT
 
     def what_it_left(self, command):
         """What a command left that has run already, or leaves now."""
@@ -375,7 +430,7 @@ def test_next_steps_that_commands_print_work(folder):
 OTHER_COMMANDS = [
     command
     for page in PAGES
-    if page not in [*RUN_PAGES, *MEASUREMENTS]
+    if page not in [*RUN_PAGES, *TALES, *MEASUREMENTS]
     for command in commands_of(page)
     if command.startswith(("python ", "qkv ", "make ")) and not re.search(r"^qkv \w+ --| \| ", command)
     if command not in COMMANDS
@@ -418,12 +473,64 @@ def next_steps(ended):
     return [step.strip() for step in steps.splitlines()]
 
 
+def tell(page, folder):
+    """Runs the blocks of shell commands of a page in their order. Returns what each command left."""
+    lines = "".join(blocks(page, "sh")).splitlines()
+    return {line: folder.run(line) for line in (re.split(r"\s+#\s", line)[0].strip() for line in lines)}
+
+
+@pytest.fixture
+def empty_folder(loaded_once, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Folder(tmp_path)
+
+
 @pytest.mark.minutes
-def test_the_own_corpus_trains_to_what_the_page_says_it_leaves(folder):
-    folder.run("cp configs/own.yaml my.yaml")
-    folder.make_runs("view", ["runs/my"])
-    assert (folder.root / "runs/my/evaluations/test/viewer.html").is_file()
-    assert (folder.root / "runs/my/corpus_report.json").is_file()
+def test_the_way_of_build_ends_in_a_service_that_answers(empty_folder):
+    ended = tell(BUILD, empty_folder)
+    assert len(ended) == 6 and all(command.status == 0 for command in ended.values())
+    for left in ("evaluations/test/viewer.html", "corpus_report.json"):
+        assert (empty_folder.root / "runs/my" / left).is_file()
+    shown = {line.split()[0] for line in blocks(BUILD, "text")[0].splitlines()} - {"vocabulary"}
+    assert shown <= {line.split()[0] for line in ended["qkv doctor my.yaml --write my.yaml"].stdout.splitlines()}
+    exec(compile(blocks(BUILD, "python")[0], str(BUILD), "exec"), names := {"__name__": "service"})
+    sent = re.search(r"^curl -H \"(\S+): (\S+)\" -d '(.*)' http", blocks(BUILD, "text")[1], re.MULTILINE)
+    answer = Client(names["application"]).post("/", headers=[sent.groups()[:2]], data=sent[3])
+    assert answer.status_code == 200 and {*answer.json} == {"translation", "log_probability"}
+    assert answer.json["translation"] == names["run"].translate(json.loads(sent[3])["text"]).text
+
+
+@pytest.mark.minutes
+def test_a_ready_model_is_trained_further_compared_and_taken_back(empty_folder, capsys):
+    ended = tell(OPUS, empty_folder)
+    assert len(ended) == 10 and all(command.status == 0 for command in ended.values())
+    (compared,) = [command.stdout for line, command in ended.items() if line.startswith("qkv compare")]
+    assert "20 sentences" in compared and "runs/domain/evaluations/test" in compared
+    taken_back, from_python = blocks(OPUS, "python")
+    exec(compile(taken_back, str(OPUS), "exec"), {})
+    tiny = {"run.name": "python", **HELD_OUT, "training.max_updates": 2, "training.warmup_updates": 1}
+    start, end = '{"run.name": "domain_in_python", "training.max_updates": 200}', str(tiny)
+    assert start in from_python
+    exec(compile(from_python.replace(start, end), str(OPUS), "exec"), names := {})
+    assert names["run"].model.count_params() == 10_721
+
+
+@pytest.mark.minutes
+def test_the_contract_can_be_checked_of_an_own_score(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_score.py").write_text(next(code for code in blocks(PLUGINS, "python") if "register_score" in code))
+    (code,) = blocks(DOCS / "extend" / "index.md", "python")
+    with registrations_undone():
+        exec(compile(code, "extend/index.md", "exec"), names := {"__name__": "test_my_score"})
+        checked = 0
+        for name, test in names.items():
+            if name.startswith("test_"):
+                (mark,) = test.pytestmark
+                for check in mark.args[1]:
+                    test(check)
+                    checked += 1
+    del sys.modules["my_score"]
+    assert checked == 2 * len(names["LAYER_CHECKS"]) + len(names["ATTENTION_CHECKS"])
 
 
 @pytest.mark.minutes
@@ -622,7 +729,17 @@ def test_the_trained_demo_reads_the_apple_where_it_writes_pomme(capsys):
     assert max(bars, key=lambda bar: len(bar[1]))[0] == "▁apple"
 
 
-ELSEWHERE = [*PRINTING_PAGES, BLOCKS, DATAFRAME, EXPERIMENTS, EXPORT, PYTHON, *DOCS.glob("research/*.md")]
+ELSEWHERE = [
+    *PRINTING_PAGES,
+    *TALES,
+    *DOCS.glob("research/*.md"),
+    DOCS / "extend" / "index.md",
+    BLOCKS,
+    DATAFRAME,
+    EXPERIMENTS,
+    EXPORT,
+    PYTHON,
+]
 """Pages whose code has tests of its own."""
 
 

@@ -11,9 +11,13 @@ from importlib import import_module
 from textwrap import dedent
 
 import pytest
+import yaml
 
 import qkv
+from qkv.commands.train import settable_keys
+from qkv.config import RunConfig
 from qkv.config.decoding import DecodingSettings
+from qkv.config.run import make_run_config
 from tests.support import ROOT
 
 PACKAGE = ROOT / "pipeline" / "qkv" / "__init__.py"
@@ -128,6 +132,10 @@ OBJECTS = {
 """The class of each object that the page's right column names."""
 
 
+EXCERPT = {"data": {"source_language": "en", "target_language": "fr", "validation": {"pairs": 9}}}
+EXCERPT["data"]["train"] = {"source": "a.en", "target": "a.fr", "alignments": "a.align"}
+
+
 def codes_of_our_column():
     """The pieces of code in the last column of the page's tables."""
     rows = re.findall(r"^\| `.*\|(.*)\|$", COMING_FROM.read_text(encoding="utf-8"), re.MULTILINE)
@@ -135,13 +143,36 @@ def codes_of_our_column():
     return sorted({*codes, "qkv.heatmap(matrix, rows, columns)"})
 
 
-CALLED = [code for code in codes_of_our_column() if re.match(rf"(qkv|{'|'.join(OBJECTS)})\b", code)]
+SETTABLE = {key for key, _ in settable_keys()}
+SET = [
+    code
+    for code in codes_of_our_column()
+    if re.match(r"(data|tokenizer|batches|model|training|decoding)\.[^(]*$", code)
+]
+CALLED = [
+    code for code in codes_of_our_column() if re.match(rf"(qkv|{'|'.join(OBJECTS)})\b(?! \w)", code) and code not in SET
+]
+COMMAND = r"(python train\.py|python evaluate\.py|qkv \w+)( |$)"  # parsed by test_documents.py
+INSIDE = r'(encoder|decoder)\.0(\.\w+)+|search="\w+"|pairs=|reference'  # a value inside a model, or an argument
 
 
 def test_the_page_for_those_who_know_another_library_has_a_table_of_names():
     assert len(CALLED) >= 35
-    for code in {*codes_of_our_column()} - {*CALLED}:  # names of values inside a model, and arguments
-        assert re.fullmatch(r'(encoder|decoder)\.0(\.\w+)+|search="\w+"', code), code
+    assert len(SET) >= 50
+    for code in {*codes_of_our_column()} - {*CALLED, *SET}:
+        is_option = code.removeprefix("--") in SETTABLE
+        assert is_option or re.match(COMMAND, code) or re.fullmatch(INSIDE, code), code
+
+
+@pytest.mark.parametrize("code", SET)
+def test_a_setting_for_those_who_know_another_library_exists_and_takes_the_value(code):
+    key, _, value = code.partition(": ")
+    assert any(f"{setting}.".startswith(f"{key}.") for setting in SETTABLE), code
+    if value:
+        of_recurrent = key in ("model.cross_attention", "model.decoder")
+        settings = {"training.max_updates": 9, **({"model.architecture": "recurrent"} if of_recurrent else {})}
+        config = make_run_config(EXCERPT, {}, "page", {**settings, key: yaml.safe_load(value)})
+        assert isinstance(config, RunConfig)
 
 
 @pytest.mark.parametrize("code", CALLED)

@@ -11,6 +11,13 @@ GOLDEN = ROOT / "tests" / "exchange" / "golden"
 MARIAN = GOLDEN / "marian"
 
 
+GOLDEN_PAIRS = (
+    [">>fra<< the cat sees the dog .", "a small cat ☃ sleeps in the kitchen .", ""],
+    ["le chat voit le chien .", "un petit chat dort dans la cuisine .", "où"],
+)
+"""Sentences and translations, whose pieces differ between the model's two subword models."""
+
+
 def read_expected():
     """What Hugging Face computes with the model: text and ids, and arrays."""
     with np.load(GOLDEN / "expected.npz") as arrays:

@@ -226,6 +226,7 @@ def make_run_config(
         InputError: a value is wrong or contradicts other values; the message lists every mistake.
     """
     overrides = overrides or {}
+    values = _with_sections_of_ancestor(values, overrides)
     data = values.get("data")
     has_list = isinstance(data, Mapping) and isinstance(data.get("train"), list)
     for key, value in overrides.items():
@@ -244,6 +245,28 @@ def make_run_config(
     if isinstance(run, Mapping) and run.get("name") is None:
         values = replaced(values, ["run", "name"], default_name)
     return validate(RunConfig, values, {**origins, **dict.fromkeys(overrides, origin)})
+
+
+ANCESTOR_SECTIONS = ("model", "tokenizer", "decoding")
+"""The sections that a config without a section `model` takes from the run that its training starts from."""
+
+
+def _with_sections_of_ancestor(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the values of a config that starts from another run, with the sections that it takes from that run.
+
+    If the values have a section `model`, or `training.start_from` is not a run, the values are returned unchanged.
+
+    Args:
+        values: nested dicts, as a config file has them.
+        overrides: see `load_run_config`.
+    """
+    training = values.get("training")
+    in_file = training.get("start_from") if isinstance(training, Mapping) else None
+    root = overrides.get("training.start_from", in_file)
+    if "model" in values or not isinstance(root, str | Path) or not RunDirectory(root).config.is_file():
+        return values
+    ancestor, _ = read_yaml(RunDirectory(root).config)
+    return {**{name: ancestor[name] for name in ANCESTOR_SECTIONS if name in ancestor}, **values}
 
 
 def dotted_settings(settings: Any, argument: str = "settings") -> dict[str, Any]:

@@ -14,7 +14,9 @@ from pydantic import BaseModel
 
 from ..config.choices.model import MECHANISM_INFO
 from ..errors import InputError
+from ..files.atomic import write_atomically
 from ..run.trained_run import TrainedRun
+from ..text.tokens.marian_tokenizer import SIDES, MarianTokenizer
 
 TRAINING_SETTINGS = {"dropout", "attention_dropout", "activation_dropout"}
 """Settings that have an effect in training only."""
@@ -74,6 +76,19 @@ def check_supported(settings: BaseModel, supported: Mapping[str, Collection[Any]
 def _as_typed(value: Any) -> str:
     """Returns a value as users type it in YAML, such as `null` and `true`."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+
+
+def write_subword_models(run: TrainedRun, folder: Path) -> None:
+    """Writes `source.spm` and `target.spm`: the models of an imported tokenizer, otherwise the run's model twice.
+
+    Args:
+        run: the run.
+        folder: the folder to write into.
+    """
+    for side in SIDES:
+        imported = run.directory.given_tokenizer.with_name(f"{side}.spm")
+        model = imported.read_bytes() if isinstance(run.tokenizer, MarianTokenizer) else run.tokenizer.model
+        write_atomically(folder / f"{side}.spm", model)
 
 
 class NamedWeights:

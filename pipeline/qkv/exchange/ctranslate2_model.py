@@ -10,8 +10,10 @@ from ..errors import InputError, import_optional
 from ..files.atomic import write_atomically
 from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
+from ..text.tokens.marian_tokenizer import MarianTokenizer
 from ..text.tokens.special_tokens import BOS, EOS, UNK
-from .compatibility import STANDARD_TRANSFORMER, NamedWeights, check_supported
+from ..text.tokens.tokenizer import Tokenizer
+from .compatibility import STANDARD_TRANSFORMER, NamedWeights, check_supported, write_subword_models
 
 CTRANSLATE2_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 TOKENIZER_FILE = "sentencepiece.model"
@@ -19,6 +21,8 @@ TOKENIZER_FILE = "sentencepiece.model"
 
 def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float32") -> None:
     """Writes a run's model and tokenizer for CTranslate2.
+
+    The tokenizer is `sentencepiece.model`; of an imported run, `source.spm` and `target.spm`.
 
     Args:
         run: the run.
@@ -67,7 +71,10 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
             "choose --quantization float32 and load the model with compute_type bfloat16"
         ) from None
     spec.save(str(folder))
-    write_atomically(folder / TOKENIZER_FILE, run.tokenizer.model)
+    if isinstance(run.tokenizer, MarianTokenizer):
+        write_subword_models(run, folder)
+    else:
+        write_atomically(folder / TOKENIZER_FILE, run.tokenizer.model)
 
 
 def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
@@ -146,7 +153,7 @@ class LoadedCTranslate2:
 
     def translate(self, sources: Sequence[str], decoding: Any, longest: int) -> list[str]:
         results = self._translator.translate_batch(
-            self._pieces(sources),
+            self._pieces(sources, self._tokenizer),
             beam_size=decoding.beam_size,
             length_penalty=decoding.length_penalty,
             coverage_penalty=decoding.coverage_penalty,
@@ -157,9 +164,10 @@ class LoadedCTranslate2:
         return self._tokenizer.decode([[self._ids[piece] for piece in result.hypotheses[0]] for result in results])
 
     def log_probabilities(self, sources: Sequence[str], targets: Sequence[str]) -> list[np.ndarray]:
-        scores = self._translator.score_batch(self._pieces(sources), self._pieces(targets))
+        target_pieces = self._pieces(targets, self._tokenizer.of_target)
+        scores = self._translator.score_batch(self._pieces(sources, self._tokenizer), target_pieces)
         return [np.array(score.log_probs) for score in scores]
 
-    def _pieces(self, sentences: Sequence[str]) -> list[list[str]]:
+    def _pieces(self, sentences: Sequence[str], tokenizer: Tokenizer) -> list[list[str]]:
         """Tokenises sentences. Returns the tokens of each sentence by their spelling."""
-        return [self._tokenizer.pieces(row) for row in self._tokenizer.encode(sentences)]
+        return [tokenizer.pieces(row) for row in tokenizer.encode(sentences)]

@@ -60,8 +60,12 @@ class ExportRequest(NamedTuple):
         if self.quantization not in (None, *QUANTIZATIONS):
             expected = ", ".join(QUANTIZATIONS)
             raise InputError(f"quantization: expected one of {expected}, found {self.quantization!r:.60}")
-        if config.tokenizer.kind == "given" and not RunDirectory(root).own_tokenizer.is_file():
-            raise InputError(f"{root}: an imported run cannot be exported; use the model from which it was imported")
+        imported = config.tokenizer.kind == "given" and not RunDirectory(root).own_tokenizer.is_file()
+        if imported and self.format == "saved_model":
+            raise InputError(
+                f"{root}: saved_model does not support the tokenizer of an imported run; expected --format ctranslate2 "
+                "or --format marian"
+            )
         if config.decoding.tag is not None and self.format != "ctranslate2":
             raise InputError(
                 f"decoding.tag: {self.format} cannot put a tag before sentences; expected --tag null, or "

@@ -11,7 +11,7 @@ from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..run.trained_run import TrainedRun
 from ..text.tokens.special_tokens import BOS, EOS, PAD, UNK
-from .compatibility import STANDARD_TRANSFORMER, TRAINING_SETTINGS, NamedWeights, check_supported
+from .compatibility import STANDARD_TRANSFORMER, TRAINING_SETTINGS, NamedWeights, check_supported, write_subword_models
 from .marian_weights import marian_layers
 
 # Model setting -> the values that Marian supports.
@@ -46,8 +46,7 @@ def write_marian(run: TrainedRun, folder: Path) -> None:
     write_json(folder / "generation_config.json", _generation(run))
     arrays = {name: np.ascontiguousarray(array, "<f4") for name, array in arrays.items()}
     write_atomically(folder / "model.safetensors", save(arrays, {"format": "pt"}))
-    for side in ("source", "target"):
-        write_atomically(folder / f"{side}.spm", run.tokenizer.model)
+    write_subword_models(run, folder)
     pieces = run.tokenizer.pieces(range(run.tokenizer.vocabulary_size))
     write_json(folder / "vocab.json", {piece: token for token, piece in enumerate(pieces)})
     data = run.config.data
@@ -128,6 +127,7 @@ def _generation(run: TrainedRun) -> dict[str, Any]:
         "max_length": run.config.model.max_positions,
         "bad_words_ids": [[PAD], [BOS]],
         **({"forced_eos_token_id": EOS} if decoding.force_eos else {}),
+        **({"renormalize_logits": True} if decoding.renormalize else {}),
     }
 
 
