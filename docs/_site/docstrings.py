@@ -240,7 +240,13 @@ def choices(table):
     """Yields a table of the names that an argument can have, and their meanings."""
     for name in table:
         value = table[name] if isinstance(table, dict) else ""
-        meaning = f"`{value.__name__}`" if isinstance(value, type) else getattr(value, "meaning", value)
+        value = getattr(value, "function", value)
+        if isinstance(value, type):
+            meaning = f"`{value.__name__}`"
+        elif isinstance(value, FunctionType):
+            meaning = (inspect.getdoc(value) or "").split("\n")[0]
+        else:
+            meaning = getattr(value, "meaning", value)
         yield f"- `{name}`: {meaning}" if meaning else f"- `{name}`"
 
 
@@ -360,7 +366,8 @@ def link(code, name):
     if target := find(code, name):
         shown = code.rpartition(".")[2] if code.removeprefix("qkv.")[0].islower() else code
         return f"``{shown}``" if target == name else f":py:obj:`{shown} <{target}>`"
-    if re.fullmatch(r"(qkv\.)?[a-z_]+(\.[a-z_]+)+(\.\w+)?", code) and is_of_package(code):
+    is_path = re.fullmatch(r"(qkv\.)?[a-z_]+(\.[a-z_]+)+(\.\w+)?", code)
+    if (is_path and is_of_package(code)) or is_of_module(code, name):
         log.warning("%s: `%s` leads nowhere", name, code)
     return f"``{code}``"
 
@@ -374,6 +381,16 @@ def is_of_package(code):
         return bool(load(name)) and not is_setting(code)
     except (ImportError, AttributeError):
         return False
+
+
+def is_of_module(code, name):
+    """Returns whether code is a class, a function or a constant of the module whose docstring it stands in."""
+    shown = max(
+        (shown for shown in names.values() if name == shown or name.startswith(f"{shown}.")), key=len, default=""
+    )
+    value = vars(inspect.getmodule(load(shown)) or builtins).get(code) if shown else None
+    is_ours = isinstance(value, type | FunctionType) and value.__module__.startswith("qkv")
+    return is_ours or (value is not None and len(code) > 1 and code.isupper())
 
 
 def is_setting(code):

@@ -140,7 +140,7 @@ class KerasBatches(keras.utils.PyDataset):
     Args:
         training_batches: makes the training batches of any epoch.
         text: the prepared text.
-        split: one of `SPLITS`.
+        split: `train` or `validation`.
         directory: the folder of the run with the text; a temporary one for the text of a config.
 
     Attributes:
