@@ -28,7 +28,7 @@ HEADER = re.compile(
 )
 ENTRY = re.compile(r"(\*{0,2}\w[\w.]*(?:, (?:or )?(?:\*{0,2}[\w.]+|\.\.\.))*): (.+)", re.DOTALL)
 """An argument, an attribute or an error, with its description. Several may share one."""
-BOLD_OR_CODE = re.compile(r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
+BOLD_OR_CODE = re.compile(r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|(?<![\w*])\*\w+\*(?![\w*])|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|decorator|exception|module):: ([\w.]+)", re.MULTILINE)
 SHOWN_LENGTH = 60
 """The maximum length of a default in a signature."""
@@ -230,9 +230,9 @@ def public_name(name, module):
 
 
 def show_docstring(app, what, name, value, options, lines):
-    if what == "data" and isinstance(value, dict | tuple):
-        lines[:] = [] if lines and lines[0] in inspect.getdoc(type(value)) else lines
-        lines += ["", *choices(value)]
+    if what == "data":
+        lines[:] = [] if lines and lines[0] in (inspect.getdoc(type(value)) or "") else lines
+        lines += ["", *choices(value)] if isinstance(value, dict | tuple) else []
     lines[:] = convert(lines, name)
 
 

@@ -26,8 +26,7 @@ from .softmax import PairwiseMechanism
 class Blockwise(PairwiseMechanism):
     """`weights = softmax(score(q, k))` as in `Softmax`, but the context is summed over blocks of keys.
 
-    This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for scores that
-    override `Score.prepare`.
+    This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for scores that override `Score.prepare`.
     Memory grows with T + S and not with T * S, forward and backward; for additive scores it does not grow with
     T * S * K. Training compares every pair twice, because the gradient computes the scores again.
 
