@@ -4,6 +4,7 @@ Its own parts are in `_site/`: links to files outside this folder, the search, p
 Nothing is loaded from elsewhere, so that the site also works offline.
 """
 
+import logging
 import os
 import re
 import subprocess
@@ -36,16 +37,27 @@ repository = repository_address()
 
 # Pages
 
-extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "repository", "search", "embedding"]
+extensions = ["myst_nb", "sphinx_copybutton", "repository", "search", "embedding"]
 root_doc = "index"
 exclude_patterns = ["_site"]
 nitpicky = True
-suppress_warnings = ["toc.not_included", "toc.not_readable"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 6
 
-nb_execution_mode = "off"
+nb_custom_formats = {".ipynb": ["lessons.read_notebook", {}]}
+nb_execution_mode = "off"  # but for notebooks that the reader marks
+nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+
+# Python in notebooks starts without the settings of the user, and without its warnings
+
+kernel_settings = DOCS.parent / "build" / "ipython" / "profile_default" / "ipython_kernel_config.py"
+kernel_settings.parent.mkdir(parents=True, exist_ok=True)
+kernel_settings.write_text('get_config().IPKernelApp.log_level = "ERROR"\n')
+os.environ["IPYTHONDIR"] = str(kernel_settings.parents[1])
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 # The reference, from docstrings (docs/_site/docstrings.py)
 
@@ -67,6 +79,7 @@ html_theme = "furo"
 html_title = "qkv"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_site/static/favicon.svg"
 templates_path = ["_site/templates"]
 html_extra_path = [path for path in ["../build/pages"] if (DOCS / path).exists()]  # made by `make docs`
