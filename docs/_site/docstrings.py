@@ -6,10 +6,12 @@ defaults as they are written there; private names in a type are replaced by publ
 """
 
 import ast
+import builtins
 import inspect
 import re
 import textwrap
 import typing
+from copy import deepcopy
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -21,10 +23,12 @@ from qkv.runtime.import_tensorflow import importing_tensorflow
 
 log = logging.getLogger(__name__)
 
-HEADER = re.compile(r"((?:Args|Attributes|Call arguments|Returns|Yields|Raises|Example)(?:(?:,| and)[\w ,]+)?):(?: (.+))?")
+HEADER = re.compile(
+    r"((?:Args|Attributes|Call arguments|Returns|Yields|Raises|Example)(?:(?:,| and)[\w ,]+)?):(?: (.+))?"
+)
 ENTRY = re.compile(r"(\*{0,2}\w[\w.]*(?:, (?:or )?(?:\*{0,2}[\w.]+|\.\.\.))*): (.+)", re.DOTALL)
 """An argument, an attribute or an error, with its description. Several may share one."""
-BOLD_OR_CODE = re.compile(r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
+BOLD_OR_CODE = re.compile(r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|(?<![\w*])\*\w+\*(?![\w*])|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|decorator|exception|module):: ([\w.]+)", re.MULTILINE)
 SHOWN_LENGTH = 60
 """The maximum length of a default in a signature."""
@@ -45,7 +49,7 @@ TYPES = {
     "Callback": "keras.callbacks.Callback",
 }
 """Types of the source, and what signatures show instead. An argument of the type `Any` has no type."""
-OPAQUE = {"Ban", "Calibration"}
+OPAQUE = {"Ban", "Calibration", "SpooledPairs"}
 """Types that users only pass on, which signatures show without a link."""
 MODULES = {
     "attention.scores": "/extend/reference/scores",
@@ -97,10 +101,9 @@ def show_signature(app, what, name, value, options, arguments, result):
     node = definition(value)
     if node is None:
         return None
-    module = inspect.getmodule(value.__init__ if isinstance(value, type) and isinstance(node, ast.FunctionDef) else value)
     if isinstance(node, ast.ClassDef):
-        shown = fields(value)
-        return f"({', '.join(shown)})", None
+        return f"({', '.join(fields(value))})", None
+    module = inspect.getmodule(value.__init__ if isinstance(value, type) else value)
     is_bound = isinstance(value, type) or (what == "method" and not is_static(name))
     arguments = signature(node.args, module, skip=is_bound)
     result = "" if isinstance(value, type) or node.returns is None else public_type(node.returns, module)
@@ -180,11 +183,29 @@ def argument(name, annotation, default, module):
 
 def public_type(annotation, module):
     """Returns a type as readers know it, with `~` before the names of this package."""
-    text = ast.unparse(annotation)
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        text = annotation.value
-    text = re.sub(r"\"([\w.]+)\"|'([\w.]+)'", lambda quoted: quoted[1] or quoted[2], text)
-    return re.sub(r"(?<![\w.'\"])[A-Za-z_][\w.]*(?![\w'\"])", lambda name: public_name(name[0], module), text)
+    return ast.unparse(PublicNames(module).visit(deepcopy(annotation)))
+
+
+class PublicNames(ast.NodeTransformer):
+    """Replaces the names in an annotation, also in quotes, by public ones, and literals by their values."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def visit_Name(self, node):
+        return ast.Name(public_name(ast.unparse(node), self.module))
+
+    def visit_Attribute(self, node):
+        return self.visit_Name(node)
+
+    def visit_Constant(self, node):
+        return self.visit(ast.parse(node.value, mode="eval").body) if isinstance(node.value, str) else node
+
+    def visit_Subscript(self, node):
+        if ast.unparse(node.value) == "Literal":
+            values = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            return ast.Name(" | ".join(map(ast.unparse, values)))
+        return self.generic_visit(node)
 
 
 def public_name(name, module):
@@ -198,7 +219,9 @@ def public_name(name, module):
         return " | ".join(map(repr, typing.get_args(value)))
     if name in names and (value is None or str(getattr(value, "__module__", "")).startswith("qkv")):
         return f"~{names[name]}"
-    if isinstance(value, type) and value.__module__.startswith("qkv") and name not in OPAQUE:
+    is_private = isinstance(value, type) and value.__module__.startswith("qkv")
+    is_imported_for_types = first == name and not hasattr(builtins, name) and not hasattr(module, name)
+    if (is_private or is_imported_for_types) and name not in OPAQUE:
         log.warning("%s: the type %s is not in the reference", module.__name__, name)
     return name
 
@@ -207,9 +230,9 @@ def public_name(name, module):
 
 
 def show_docstring(app, what, name, value, options, lines):
-    if what == "data" and isinstance(value, dict | tuple):
-        lines[:] = [] if lines and lines[0] in inspect.getdoc(type(value)) else lines
-        lines += ["", *choices(value)]
+    if what == "data":
+        lines[:] = [] if lines and lines[0] in (inspect.getdoc(type(value)) or "") else lines
+        lines += ["", *choices(value)] if isinstance(value, dict | tuple) else []
     lines[:] = convert(lines, name)
 
 
@@ -217,7 +240,13 @@ def choices(table):
     """Yields a table of the names that an argument can have, and their meanings."""
     for name in table:
         value = table[name] if isinstance(table, dict) else ""
-        meaning = f"`{value.__name__}`" if isinstance(value, type) else getattr(value, "meaning", value)
+        value = getattr(value, "function", value)
+        if isinstance(value, type):
+            meaning = f"`{value.__name__}`"
+        elif isinstance(value, FunctionType):
+            meaning = (inspect.getdoc(value) or "").split("\n")[0]
+        else:
+            meaning = getattr(value, "meaning", value)
         yield f"- `{name}`: {meaning}" if meaning else f"- `{name}`"
 
 
@@ -259,7 +288,7 @@ def section(title, text, block, name):
 
 def entries(block):
     """Yields a definition for each argument, attribute or error."""
-    starts = [number for number, line in enumerate(block) if line and not line.startswith((" ", "-")) and ENTRY.match(line)]
+    starts = [number for number, line in enumerate(block) if ENTRY.match(line)]
     if not starts or starts[0] != 0:
         yield from block
         return
@@ -334,11 +363,11 @@ def link(code, name):
     """Returns code, as a link if the reference has its name."""
     if code in MODULES or code.removeprefix("qkv.") in MODULES:
         return f":doc:`{MODULES[code.removeprefix('qkv.')]}`"
-    if re.fullmatch(r"[\w.]+", code) and not code.islower() or "." in code or "_" in code or code in names:
-        if target := find(code, name):
-            shown = code.rpartition(".")[2] if code.removeprefix("qkv.")[0].islower() else code
-            return f"``{shown}``" if target == name else f":py:obj:`{shown} <{target}>`"
-    if re.fullmatch(r"(qkv\.)?[a-z_]+(\.[a-z_]+)+(\.\w+)?", code) and is_of_package(code):
+    if target := find(code, name):
+        shown = code.rpartition(".")[2] if code.removeprefix("qkv.")[0].islower() else code
+        return f"``{shown}``" if target == name else f":py:obj:`{shown} <{target}>`"
+    is_path = re.fullmatch(r"(qkv\.)?[a-z_]+(\.[a-z_]+)+(\.\w+)?", code)
+    if (is_path and is_of_package(code)) or is_of_module(code, name):
         log.warning("%s: `%s` leads nowhere", name, code)
     return f"``{code}``"
 
@@ -346,10 +375,22 @@ def link(code, name):
 def is_of_package(code):
     """Returns whether code is the path of a module of this package, or of something in one; settings are not."""
     name = "qkv." + code.removeprefix("qkv.")
+    if name.endswith(".yaml"):  # a file
+        return False
     try:
         return bool(load(name)) and not is_setting(code)
     except (ImportError, AttributeError):
         return False
+
+
+def is_of_module(code, name):
+    """Returns whether code is a class, a function or a constant of the module whose docstring it stands in."""
+    shown = max(
+        (shown for shown in names.values() if name == shown or name.startswith(f"{shown}.")), key=len, default=""
+    )
+    value = vars(inspect.getmodule(load(shown)) or builtins).get(code) if shown else None
+    is_ours = isinstance(value, type | FunctionType) and value.__module__.startswith("qkv")
+    return is_ours or (value is not None and len(code) > 1 and code.isupper())
 
 
 def is_setting(code):
@@ -360,7 +401,7 @@ def is_setting(code):
 
 
 def find(code, name):
-    """Returns the full name of what the reference calls `code` in the docstring of `name`; None if it has no such name."""
+    """Returns the full name of what `code` means in the docstring of `name`; None if the reference does not have it."""
     if code in names:
         return names[code]
     holders = [class_name for class_name in documented if name == class_name or name.startswith(f"{class_name}.")]

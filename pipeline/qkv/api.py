@@ -252,7 +252,7 @@ class _CellOutput(io.StringIO):
 
 
 class Run:
-    """A trained run.
+    """A trained run. `qkv.load`, `qkv.train`, `qkv.import_marian` and `from_model` return one.
 
     Args:
         trained: the parts of the run.

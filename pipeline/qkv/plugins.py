@@ -132,9 +132,9 @@ def register_schedule(
 ) -> Callable[[ScheduleFunction], ScheduleFunction]:
     """Returns a decorator that registers a learning-rate schedule.
 
-    A schedule is a function `schedule(update, warmup, total)`: the update, a float tensor that counts from 1; the number
-    of warm-up updates, at least 1; and the number of updates after which the rate is zero, or None. It returns the
-    learning rate after warm-up as a share of the peak, a number or a float tensor.
+    A schedule is a function `schedule(update, warmup, total)` of the update, a float tensor that counts from 1; of the
+    number of warm-up updates, at least 1; and of the number of updates after which the rate is zero, or None. It
+    returns the learning rate after warm-up as a share of the peak, a number or a float tensor.
 
     Args:
         name: the name in configs.

@@ -23,7 +23,7 @@ SCORE_TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Translated:
-    """A translation of a sentence.
+    """A translation of a sentence, which `Run.translate` returns. Its `str` is the text.
 
     Attributes:
         source: the sentence, as the model has read it.
@@ -115,7 +115,7 @@ class _Origin:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TranslatedText:
-    """A translation of a text, sentence by sentence.
+    """A translation of a text, sentence by sentence, which `Run.translate` returns with `split=True`.
 
     Attributes:
         sentences: the translations of the sentences of the text, and of its empty lines.
@@ -137,7 +137,7 @@ class TranslatedText:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """A written evaluation.
+    """A written evaluation, which `Run.evaluate` returns.
 
     Args:
         path: the folder of the evaluation; its file `viewer.html` shows the attention.

@@ -134,8 +134,8 @@ def load_started_run(path: Path, overrides: Mapping[str, Any] | None = None, ori
         origin: see `load_run_config`.
 
     Raises:
-        InputError: the file is missing or is not a valid config, or this version of qkv cannot read the run (see
-            `files.run_directory.check_version`).
+        InputError: the file is missing or is not a valid config, or the run was written by a version of qkv that this
+            version cannot read.
     """
     check_version(path)
     return make_run_config(*read_settings(path), path.parent.name, overrides, origin)

@@ -120,7 +120,10 @@ class BeamSettings:
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """Beam search with a model, see `beam_search`. It is a `decoding.search.Search`.
+    """Beam search with a model: at every step the K best hypotheses of a sentence are extended by one token.
+
+    A hypothesis that ends in EOS is finished. The search of a sentence ends when no other hypothesis can be among the N
+    best, or as the setting `end` says. It is a `decoding.search.Search`.
 
     Args:
         settings: the settings of the beam.

@@ -52,7 +52,11 @@ class Sampling(GreedySearch):
     It is a `decoding.search.Search`, and has the arguments of `decoding.greedy.GreedySearch` as well.
 
     Args:
-        temperature, top_k, top_p: see `narrow_scores`.
+        temperature: a positive number by which log-probabilities are divided. Below 1 it favours likely tokens, above 1
+            unlikely ones.
+        top_k: the number of likeliest tokens to draw from (Fan et al. 2018, section 5.4); 0 for all tokens.
+        top_p: a probability, above 0 and at most 1. Tokens are drawn from the smallest set of likeliest tokens whose
+            probabilities sum to at least `top_p` (nucleus sampling, Holtzman et al. 2020, section 3.1).
         seed: the seed of the random draws. Equal seeds give equal draws.
         drawn: the number of steps in which earlier calls have drawn tokens with this seed. The draws continue after
             these steps.

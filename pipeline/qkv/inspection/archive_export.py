@@ -63,6 +63,10 @@ def write_inseq(path: Path, records: Sequence[Record]) -> None:
 
     `FeatureAttributionOutput.load` reads the file. The sentences are as inseq's attribution method `attention` makes
     them: scores `(source, target, layer, head)` of all target tokens except the first, which is BOS.
+
+    Args:
+        path: the file. An existing file is replaced.
+        records: the sentences.
     """
     output = {
         "sequence_attributions": [_inseq_sequence(record) for record in records],

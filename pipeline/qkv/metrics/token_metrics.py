@@ -20,8 +20,8 @@ from ..text.tokens.special_tokens import PAD
 class TokenAccuracy(keras.metrics.Mean):
     """The share of target tokens to which the model gives the highest probability, from 0 to 1.
 
-    `update_state` takes the target tokens, int `(B, T)`, 0 for padding; the logits, float `(B, T, V)`; and weights, see
-    `token_weights`.
+    `update_state` takes the target tokens, int `(B, T)`, 0 for padding; the logits, float `(B, T, V)`; and weights of
+    sentences, `(B,)` or `(B, 1)`, or of tokens, `(B, T)`.
 
     Example:
         >>> metric = TokenAccuracy()
@@ -46,8 +46,8 @@ class TokenAccuracy(keras.metrics.Mean):
 class Perplexity(keras.metrics.Mean):
     """The exponential of the mean cross-entropy of the target tokens, without label smoothing.
 
-    `update_state` takes the target tokens, int `(B, T)`, 0 for padding; the logits, float `(B, T, V)`; and weights, see
-    `token_weights`.
+    `update_state` takes the target tokens, int `(B, T)`, 0 for padding; the logits, float `(B, T, V)`; and weights of
+    sentences, `(B,)` or `(B, 1)`, or of tokens, `(B, T)`.
 
     Example:
         >>> metric = Perplexity()

@@ -342,8 +342,8 @@ class TranslationModel(ConstructorConfig, ReplaceableLayers, LowRank, keras.Mode
             TypeError: the ids are not whole numbers in two dimensions, or `search` is not a search.
             ValueError: a row does not end in EOS, is too long or has an id outside the vocabulary; an argument does not
                 fit the search; or the model gives NaN.
-            RuntimeError: the searches are not imported, because the class was imported from its module; `qkv.Transformer`
-                imports them.
+            RuntimeError: the searches are not imported, since the class was imported from its module;
+                `qkv.Transformer` imports them.
 
         Example:
             >>> from qkv import Transformer

@@ -52,7 +52,8 @@ class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
         dropout: the share of the result of `read_out` set to zero in training, from 0 to 1.
         **kwargs: the arguments of `keras.Layer`.
 
-    The argument `attend` of its methods is a function of queries, see `Attend`.
+    The argument `attend` of its methods is a function of queries, `(B, N)`, that returns context and weights, `(B, M)`
+    and float32 `(B, S)`.
     """
 
     def __init__(self, embedding_dim: int, hidden_dim: int, dropout: float = 0.0, **kwargs: Any) -> None:

@@ -64,7 +64,8 @@ class Transformer(TranslationModel):
         source_embedding, target_embedding, output_embedding: the `TokenEmbedding`s.
         source_positions, target_positions: the `PositionalEmbedding`s.
         encoder_blocks, decoder_blocks: lists of `EncoderBlock` and `DecoderBlock`, the first block first.
-        final_norms: the `FinalNorms`, or an empty sequence if `norm` is "post".
+        final_norms: the normalisations after the last block of the encoder and of the decoder, a pair; or an empty
+            sequence if `norm` is "post".
 
     Call arguments and returns: see `TranslationModel`.
 

@@ -114,8 +114,8 @@ def _encode_in_memory(config: RunConfig, run: RunDirectory, pairs: Any) -> Train
 class KerasBatches(keras.utils.PyDataset):
     """A Keras data set of batches `((source, target_input), target_output)`.
 
-    The arrays are int32 `(B, S)`, `(B, T)` and `(B, T)`: B sentences, S source positions, T target positions. The source
-    ends in EOS, the target input starts with BOS, and the target output is the target input shifted by one position.
+    The arrays are int32 `(B, S)`, `(B, T)` and `(B, T)`: B sentences, S source positions, T target positions. A source
+    ends in EOS, a target input starts with BOS, and a target output is the target input shifted by one position.
 
     If `batches.packed` is true, training batches are `((source, target_input, source_segments, target_segments),
     target_output)`, with B rows of several sentence pairs each, and all have the same shape. Validation batches are
@@ -140,7 +140,7 @@ class KerasBatches(keras.utils.PyDataset):
     Args:
         training_batches: makes the training batches of any epoch.
         text: the prepared text.
-        split: one of `SPLITS`.
+        split: `train` or `validation`.
         directory: the folder of the run with the text; a temporary one for the text of a config.
 
     Attributes:

@@ -50,8 +50,7 @@ class TrainedRun:
         weights: the file from which the weights of the model were read.
         banned: the phrases that no translation may contain; None if there are none.
         graphs: the cache of graphs, which the runs of `with_config` share.
-        digest: the digest of the weights that were read from the file, see `digest_weights`; None if the model was read
-            from no file.
+        digest: the digest of the weights that were read from the file; None if the model was read from no file.
         origin: the origin of a model that was read from no file, for `manifest.json`; see `run.saving`.
     """
 

@@ -26,7 +26,7 @@ from .softmax import PairwiseMechanism
 class Blockwise(PairwiseMechanism):
     """`weights = softmax(score(q, k))` as in `Softmax`, but the context is summed over blocks of keys.
 
-    This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for the scores that override `prepare`.
+    This is FlashAttention's algorithm (Dao et al. 2022, algorithms 1 and 4), for scores that override `Score.prepare`.
     Memory grows with T + S and not with T * S, forward and backward; for additive scores it does not grow with
     T * S * K. Training compares every pair twice, because the gradient computes the scores again.
 
@@ -35,7 +35,7 @@ class Blockwise(PairwiseMechanism):
 
     Args:
         block_size: the maximum number of queries or keys in a block. Blocks are smaller if a pair of blocks would hold
-            more than `NUMBERS_A_BLOCK` numbers.
+            more than 2^20 numbers (4 MiB in float32).
         score: as in `Mechanism`, but not a subclass of `Score` that overrides `call`.
         dropout: must be 0.
         seed, **kwargs: as in `Mechanism`.

@@ -140,7 +140,10 @@ class Mechanism(ConstructorConfig, ReplaceableLayers, WeightsInFloat32, keras.La
 
 
 class PairwiseMechanism(Mechanism):
-    """Base class of mechanisms that compute the weights of each query from its scores. A subclass defines `weigh`."""
+    """Base class of mechanisms that compute the weights of each query from its scores. A subclass defines `weigh`.
+
+    Args, call arguments and returns: as in `Mechanism`.
+    """
 
     takes_bias = takes_segments = True
 
@@ -166,6 +169,8 @@ class PairwiseMechanism(Mechanism):
 @keras.saving.register_keras_serializable(package="qkv")
 class Softmax(PairwiseMechanism):
     """`weights = softmax(score(q, k))` over the keys that the mask allows (Bahdanau et al. 2015, equation 6).
+
+    Args, call arguments and returns: as in `Mechanism`.
 
     Example:
         >>> query, key, value = (keras.random.normal(shape) for shape in [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6)])

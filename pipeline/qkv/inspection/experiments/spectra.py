@@ -54,6 +54,9 @@ def effective_rank(values: np.ndarray) -> float:
 
     It is the exponential of the entropy of the singular values, scaled to a sum of 1: 1 for a matrix of rank one, K for
     K equal singular values. It is NaN for a matrix of zeros.
+
+    Args:
+        values: the singular values, `(K,)`, none of them negative.
     """
     total = values.sum()
     if not total > 0:
