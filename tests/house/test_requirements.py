@@ -58,7 +58,7 @@ def test_the_lowest_versions_are_the_lower_ends_of_the_ranges():
         assert version_of(pin).startswith(least), f"{pin}: {least}"
 
 
-def test_the_next_versions_are_later_than_the_pinned_ones():
+def test_the_next_versions_are_not_earlier_than_the_pinned_ones():
     pins = requirements("requirements.txt")
     lines = (ROOT / "tests" / "next.txt").read_text(encoding="utf-8").splitlines()
     named = dict(line.split(": ") for line in lines if not line.startswith("#"))
@@ -66,7 +66,7 @@ def test_the_next_versions_are_later_than_the_pinned_ones():
     assert f"\n{' '.join(f'test-next-{name}' for name in named)}: " in makefile
     for name, packages in named.items():
         first, *_ = map(Requirement, packages.split())
-        assert Version(version_of(first)) > Version(version_of(pins[name])), f"tests/next.txt: {first} is out"
+        assert Version(version_of(first)) >= Version(version_of(pins[name])), first
 
 
 def test_windows_goes_without_tensorflow_text():
