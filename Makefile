@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo docs test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help box
+.PHONY: demo docs test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help box test-next test-next-keras test-next-tensorflow
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
@@ -16,6 +16,8 @@ help:
 	@echo "make contract     Keras' own contract test of all layers, on each backend that is installed, with mixed precision"
 	@echo "make typing       pyright on a script with every public name, in an environment of its own (300 MB)"
 	@echo "make test-lower   the tests on the lowest versions of all packages, in an environment of its own"
+	@echo "make test-next    the tests on the next Keras, then on the next TensorFlow, each in an environment of its own;"
+	@echo "                  test-next-keras or test-next-tensorflow for one of the two; SLOW=1 for all tests"
 	@echo "make lock         renew requirements.lock and tests/requirements.lock from the requirements.txt beside them"
 	@echo "make licences     list the licences of all that is locked, in tests/licences.md"
 	@echo "make wheels       whether everything that is locked has a wheel for each system and Python"
@@ -128,6 +130,31 @@ test-lower: .venv-lower/ready
 	@echo "== pytest on the lowest versions"
 	@.venv-lower/bin/python -m pytest -W ignore -m "not minutes"
 
+# Layers over $(VENV): what is installed in them comes before what is there, so each differs from it by one package and
+# is made in seconds. Without dependencies: a pre-release of TensorFlow asks for keras-nightly, which has the same files
+# as keras.
+PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
+.venv-next-%/ready: tests/next.txt $(VENV)/tests
+	@echo "== making the virtual environment .venv-next-$*"
+	@rm -rf .venv-next-$*
+	@$(BIN)/python -m venv --without-pip .venv-next-$*
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c '$(PACKAGES)')')" > "$$(.venv-next-$*/bin/python -c '$(PACKAGES)')/below.pth"
+	@$(BIN)/python -m pip --python .venv-next-$*/bin/python install --quiet --disable-pip-version-check --no-deps \
+		--only-binary :all: $$(sed -n 's/^$*: //p' tests/next.txt)
+	@TF_CPP_MIN_LOG_LEVEL=3 .venv-next-$*/bin/python -c 'import tensorflow_text' 2> /dev/null || { \
+		echo "== without TensorFlow Text, which does not fit: SentencePiece applies the subword models"; \
+		echo 'raise ModuleNotFoundError("hidden: it does not fit", name="tensorflow_text")' \
+			> "$$(.venv-next-$*/bin/python -c '$(PACKAGES)')/tensorflow_text.py"; }
+	@touch $@
+
+test-next-keras test-next-tensorflow: test-next-%: .venv-next-%/ready
+	@echo "== pytest on the next version: $$(sed -n 's/^$*: //p' tests/next.txt)"
+	@$(PYTEST:$(BIN)%=.venv-next-$*/bin%) $(if $(SLOW),,-m "not minutes")
+
+# Both, also if tests fail on the first.
+test-next:
+	@$(MAKE) --no-print-directory --keep-going test-next-keras test-next-tensorflow
+
 # For all systems and Pythons at once. The tests' first, so that the other is a part of it.
 LOCK := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --only-binary :all: --generate-hashes \
 	--upgrade --custom-compile-command "make lock"
@@ -220,6 +247,6 @@ mutation: .venv-mutation/ready
 	@.venv-mutation/bin/python -m tests.benchmarks.mutation $(if $(MUTANTS),--sample $(MUTANTS))
 
 clean:
-	@echo "== removing $(VENV), .venv-benchmark, .venv-race, .venv-lower, .venv-mutation, caches and runs/demo"
-	@rm -rf $(VENV) .venv-benchmark .venv-race .venv-race-keras .venv-lower .venv-mutation .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo "== removing $(VENV), .venv-benchmark, .venv-race, .venv-lower, .venv-next-*, .venv-mutation, caches and runs/demo"
+	@rm -rf $(VENV) .venv-benchmark .venv-race .venv-race-keras .venv-lower .venv-next-* .venv-mutation .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.src.backend import set_keras_mask  # public to layers alone, by `compute_mask`
+from keras.src.backend.common.masking import set_keras_mask  # public to layers alone, by `compute_mask`
 
 from .text.tokens.special_tokens import PAD
 

@@ -1,5 +1,7 @@
 """Masks that Keras keeps of its tensors: what stands under padding changes nothing, however the layers are used."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -242,6 +244,18 @@ def test_masks_given_by_hand_do_what_those_found_by_keras_do():
         context, weights = layer(**arguments, **masks)
         np.testing.assert_array_equal(context._keras_mask, TARGET != 0)
         np.testing.assert_array_equal(weights.numpy()[:, 0] > 0, np.repeat((SOURCE != 0)[:, None], 3, 1))
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_padding_that_a_recurrent_layer_has_read_gets_no_weight(by_hand):
+    """Recurrent layers of Keras 3.16 use a mask and warn that they pass none on, unless `supports_masking` is True."""
+    encoder = keras.layers.GRU(WIDTH, return_sequences=True)
+    encoder.supports_masking = not by_hand
+    with warnings.catch_warnings(action="ignore" if by_hand else "error"):
+        memory = encoder(keras.layers.Embedding(VOCABULARY, WIDTH, mask_zero=True)(SOURCE))
+    masks = {"memory_mask": SOURCE != 0} if by_hand else {}
+    _, weights = CrossAttention(2, 4)(np.ones((4, 3, WIDTH), "float32"), memory, **masks)
+    np.testing.assert_array_equal(weights.numpy()[:, 1] > 0, np.repeat((SOURCE != 0)[:, None], 3, 1))
 
 
 @pytest.mark.parametrize("mechanism", ["softmax", "lsh"])

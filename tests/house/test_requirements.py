@@ -9,6 +9,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from qkv.version import __version__
 from tests.support import ROOT
@@ -55,6 +56,17 @@ def test_the_lowest_versions_are_the_lower_ends_of_the_ranges():
     for name, pin in requirements("tests/lower.txt").items():
         (least,) = (limit.version for limit in RANGES[name].specifier if limit.operator == ">=")
         assert version_of(pin).startswith(least), f"{pin}: {least}"
+
+
+def test_the_next_versions_are_not_earlier_than_the_pinned_ones():
+    pins = requirements("requirements.txt")
+    lines = (ROOT / "tests" / "next.txt").read_text(encoding="utf-8").splitlines()
+    named = dict(line.split(": ") for line in lines if not line.startswith("#"))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\n{' '.join(f'test-next-{name}' for name in named)}: " in makefile
+    for name, packages in named.items():
+        first, *_ = map(Requirement, packages.split())
+        assert Version(version_of(first)) >= Version(version_of(pins[name])), first
 
 
 def test_windows_goes_without_tensorflow_text():

@@ -114,6 +114,26 @@ def test_a_fitted_model_is_evaluated_and_saved_and_evaluates_the_same_when_loade
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-5)
 
 
+@pytest.mark.minutes
+@pytest.mark.parametrize("name", ["transformer", "recurrent"])
+def test_padding_and_the_order_of_a_batch_change_nothing_that_fit_learns(name):
+    outputs = np.where(TARGET == 0, 0, np.roll(TARGET, -1, axis=1))
+    order, padding = [2, 0, 1], ((0, 0), (0, 3))
+    learnt = []
+    for arrange in (lambda ids: ids, lambda ids: np.pad(ids[order], padding)):
+        keras.utils.set_random_seed(0)
+        model = fresh(name)
+        model.build()
+        stir(model)
+        metrics = [TokenAccuracy(), Perplexity()]
+        model.compile(keras.optimizers.SGD(0.5), TokenCrossEntropy(0.1), metrics=metrics, run_eagerly=True)
+        arrays = arrange(SOURCE), arrange(TARGET)
+        history = model.fit(arrays, arrange(outputs), epochs=2, shuffle=False, verbose=0).history
+        learnt.append([*model.get_weights(), *history.values()])
+    for padded, plain in zip(*learnt, strict=True):
+        np.testing.assert_allclose(padded, plain, rtol=1e-4, atol=1e-5)
+
+
 REPLICATED = """
 import keras, numpy as np, tensorflow as tf
 tf.config.set_logical_device_configuration(

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 from keras import ops
-from keras.src.backend import get_keras_mask  # public to layers alone, by `compute_mask`
+from keras.src.backend.common.masking import get_keras_mask  # public to layers alone, by `compute_mask`
 
 from ..losses import by_sentence, cross_entropies
 from ..text.tokens.special_tokens import PAD

@@ -39,8 +39,8 @@ class Orthogonal(keras.initializers.Orthogonal):
 
 Attend = Callable[[Any], tuple[Any, Any]]
 """A function of queries `(B, N)` that returns `(context, weights)`, `(B, M)` and float32 `(B, S)`."""
-GRU_ARGUMENTS: dict[str, Any] = {"reset_after": False, "recurrent_initializer": "qkv>Orthogonal"}
-"""The arguments of all GRUs. The initializer is a name, so that each GRU makes one, and Keras draws a seed for it."""
+GRU_ARGUMENTS: dict[str, Any] = {"reset_after": False, "recurrent_initializer": Orthogonal}
+"""The arguments of all GRUs. The initializer is a class, so that each GRU makes one, and Keras draws a seed for it."""
 
 
 class RecurrentDecoder(ConstructorConfig, ReplaceableLayers, keras.Layer):
@@ -284,7 +284,7 @@ class Recurrent(TranslationModel):
         self.forward_encoder = keras.layers.GRU(hidden_dim, name="forward_encoder", **gru)
         self.backward_encoder = keras.layers.GRU(hidden_dim, name="backward_encoder", go_backwards=True, **gru)
         for encoder in (self.forward_encoder, self.backward_encoder):
-            encoder.supports_masking = True  # from Keras 3.16 on, it would otherwise warn of the mask in a call
+            encoder.supports_masking = True  # False in Keras 3.16, which then warns of a mask that it uses
         self.bridge = Dense(hidden_dim, activation="tanh", name="bridge", dtype=policy)
         self.attention = make_attention(cross_attention, attention_dim, hidden_dim, self.memory_size, policy)
         feeding = {"input_feeding": input_feeding} if decoder == "luong" else {}

@@ -1,5 +1,6 @@
 """int8, which is refused, layer by layer and within models of other layers."""
 
+import re
 import warnings
 
 import keras
@@ -35,10 +36,11 @@ def test_a_layer_says_that_it_cannot_be_quantized_and_what_to_do_instead(make):
 def test_other_layers_of_a_model_are_quantized_beside_it(tmp_path):
     model = keras.Sequential([keras.Input((None, 8)), SelfAttention(2, 4, return_weights=False), keras.layers.Dense(4)])
     context = model.layers[0](X)
-    with warnings.catch_warnings(record=True) as caught:  # Keras warns of each layer that it leaves as it is
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.quantize("int8")
-    assert any("qkv: Dense computes with floats only" in str(each.message) for each in caught)
+    # Keras 3.15 warns of each layer that it leaves as it is, and Keras 3.16 once, with the names of some.
+    assert any(re.search("qkv: Dense computes with floats only|skipped .*/qkv'", str(each.message)) for each in caught)
     np.testing.assert_array_equal(model.layers[0](X), context)
     assert model.layers[1].quantization_mode == "int8"
     model.save(tmp_path / "model.keras")
