@@ -25,7 +25,7 @@ for_an_index, mistakes_of = BUILD["for_an_index"], BUILD["mistakes_of"]
 @pytest.mark.parametrize(
     ("text", "with_address", "without"),
     [
-        ("[a page](docs/a.md#b) and", f"[a page]({ADDRESS}/blob/v1/docs/a.md#b) and", "a page and"),
+        ("[a page](pages/a.md#b) and", f"[a page]({ADDRESS}/blob/v1/pages/a.md#b) and", "a page and"),
         ("[`a` [b]](c/)", f"[`a` [b]]({ADDRESS}/blob/v1/c/)", "`a` [b]"),
         ("a ![b](c.png) d", f"a ![b]({ADDRESS}/raw/v1/c.png) d", "a  d"),
         ("[![b](c.png)](d.md)", f"[![b]({ADDRESS}/raw/v1/c.png)]({ADDRESS}/blob/v1/d.md)", ""),
@@ -88,7 +88,7 @@ RIGHT = ["qkv/a.py", "qkv/b/page.html"]
     [
         (RIGHT[:1], "", "qkv/b/page.html is not in it"),
         ([*RIGHT, "tests/test_a.py"], "", "tests/test_a.py does not belong into it"),
-        (RIGHT, "see [a](docs/a.md)", "its description has the relative link docs/a.md"),
+        (RIGHT, "see [a](pages/a.md)", "its description has the relative link pages/a.md"),
         (RIGHT, '<img src="a.png">', 'its description has <img src="a.png">'),
     ],
 )
