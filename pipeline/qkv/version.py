@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
