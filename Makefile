@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo docs test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help box test-next test-next-keras test-next-tensorflow dist release workflows
+.PHONY: demo docs box test pytest test-slow all-cases contract typing test-lower test-next test-next-keras \
+	test-next-tensorflow lock licences wheels dist release workflows long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
 	@echo "make docs         build the site from docs/, in build/site"
-
 	@echo "make box          train the run that is in the package, check its scores, and put it there (minutes)"
 	@echo "make test         lint, types and tests, but for those that take minutes"
 	@echo "make test-slow    those; make test SLOW=1 runs all tests, faster than one after the other"
@@ -83,6 +83,7 @@ docs: $(VENV)/tests build/pages/demo/live.html build/pages/demo/explained.html
 	@rm -rf $(SITE)
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --doctree-dir build/doctrees docs $(SITE)
 	@echo "== look: $(SITE)/index.html in a browser; or $(BIN)/python -m http.server --directory $(SITE)"
+
 box: $(VENV)/qkv
 	@echo "== making pipeline/qkv/demo, on an idle machine"
 	@$(BIN)/python data/demo/box.py
