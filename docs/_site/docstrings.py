@@ -28,7 +28,9 @@ HEADER = re.compile(
 )
 ENTRY = re.compile(r"(\*{0,2}\w[\w.]*(?:, (?:or )?(?:\*{0,2}[\w.]+|\.\.\.))*): (.+)", re.DOTALL)
 """An argument, an attribute or an error, with its description. Several may share one."""
-BOLD_OR_CODE = re.compile(r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|(?<![\w*])\*\w+\*(?![\w*])|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)")
+BOLD_OR_CODE = re.compile(
+    r"(`[^`]+`|\"\w+\"|\*\*[^*\s][^*]*\*\*|(?<![\w*])\*\w+\*(?![\w*])|\bdocs/[\w/]+\.md\b|\bhttps?://\S+\b)"
+)
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|decorator|exception|module):: ([\w.]+)", re.MULTILINE)
 SHOWN_LENGTH = 60
 """The maximum length of a default in a signature."""
