@@ -51,13 +51,7 @@ nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 
-# Python in notebooks starts without the settings of the user, and without its warnings
-
-kernel_settings = DOCS.parent / "build" / "ipython" / "profile_default" / "ipython_kernel_config.py"
-kernel_settings.parent.mkdir(parents=True, exist_ok=True)
-kernel_settings.write_text('get_config().IPKernelApp.log_level = "ERROR"\n')
-os.environ["IPYTHONDIR"] = str(kernel_settings.parents[1])
-logging.getLogger("traitlets").setLevel(logging.WARNING)
+logging.getLogger("lessons").setLevel(logging.WARNING)  # it names each notebook that it runs
 
 # The reference, from docstrings (docs/_site/docstrings.py)
 
