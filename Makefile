@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo docs test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
+.PHONY: demo test pytest test-slow all-cases contract typing test-lower lock licences wheels long fuzz benchmark race mutation lint clean help
 
 help:
 	@echo "make demo         train a small translator, evaluate it, draw where its attention went (minutes, no download)"
@@ -70,6 +70,7 @@ build/pages/demo/explained.html: $(PACKAGE_FILES) | $(VENV)/tests
 	@$(BIN)/qkv explain demo --page $@
 
 SITE := build/site
+.PHONY: docs # a folder has the name
 docs: $(VENV)/tests build/pages/demo/live.html build/pages/demo/explained.html
 	@echo "== building the site"
 	@rm -rf $(SITE)
