@@ -70,14 +70,15 @@ PACKAGE_FILES := $(shell find pipeline/qkv -type f ! -name '*.pyc')
 build/pages/demo/live.html: $(PACKAGE_FILES) | $(VENV)/tests
 	@echo "== writing the live page with the model inside"
 	@mkdir -p $(@D)
-	@$(BIN)/qkv live demo --page $@
+	@$(BIN)/qkv live demo --page $@ > /dev/null
 
 build/pages/demo/explained.html: $(PACKAGE_FILES) | $(VENV)/tests
 	@echo "== writing the page that explains queries, keys and values"
 	@mkdir -p $(@D)
-	@$(BIN)/qkv explain demo --page $@
+	@$(BIN)/qkv explain demo --page $@ > /dev/null
 
 SITE := build/site
+.PHONY: docs # a folder has the name
 docs: $(VENV)/tests build/pages/demo/live.html build/pages/demo/explained.html
 	@echo "== building the site"
 	@rm -rf $(SITE)

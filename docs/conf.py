@@ -50,6 +50,8 @@ nb_execution_mode = "off"  # but for notebooks that the reader marks
 nb_execution_cache_path = str(import_module("lessons").cache_folder())
 nb_execution_raise_on_error = True
 
+logging.getLogger("lessons").setLevel(logging.WARNING)  # it names each notebook that it runs
+
 # The reference, from docstrings (docs/_site/docstrings.py)
 
 sys.path.insert(0, str(DOCS.parent / "pipeline"))

@@ -365,7 +365,7 @@ class Run:
         data = self.config.data
         languages = f"{data.source_language} to {data.target_language}"
         model = f"{type(self.model).__name__} of {self.model.count_params():,} parameters"
-        return f"<Run {self.path}: {languages}, {model}>"
+        return f"<Run {self.trained.directory.argument}: {languages}, {model}>"
 
     @overload
     def translate(

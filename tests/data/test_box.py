@@ -93,6 +93,7 @@ def test_its_weights_are_float16_and_computed_with_in_float32(demo):
 
 def test_its_name_leads_to_it_unless_there_is_such_a_path(folder):
     assert find_run(DEMO) == PACKAGED and RunDirectory.open(DEMO).root == PACKAGED
+    assert str(RunDirectory.open(DEMO).argument) == "demo" and RunDirectory(Path("a")).argument == Path("a")
     assert find_run(Path("other")) == Path("other") and find_run(folder / "demo") == folder / "demo"
     (folder / "demo").mkdir()
     assert find_run(DEMO) == DEMO
@@ -161,7 +162,11 @@ def test_cases_of_the_live_page_are_saved_in_runs(demo, folder):
     ("command", "arguments", "message"),
     [
         (evaluate, ["demo", "--tune"], "--tune: the run demo is in the package and is read-only; save a copy"),
-        (train, ["--resume", "demo"], "its model was saved by run.save, so there is no training to continue"),
+        (
+            train,
+            ["--resume", "demo"],
+            "error: demo: its model was saved by run.save, so there is no training to continue",
+        ),
         (explain, ["nothing"], "nothing: no such run; expected a folder that train.py has created, such as runs/demo"),
         (live, ["nothing"], "such as runs/demo, or demo, which is in the package"),
     ],

@@ -150,6 +150,11 @@ class RunDirectory:
         """True if the run is the one in the package, which is read-only."""
         return self.root == PACKAGED
 
+    @property
+    def argument(self) -> Path:
+        """The path by which a command names the run: that of its folder, or `demo` for the packaged run."""
+        return DEMO if self.is_packaged else self.root
+
     def refuse_packaged(self, action: str) -> None:
         """Raises an `InputError` if the run is the one in the package.
 
