@@ -16,8 +16,6 @@ REFERENCE = sorted((DOCS / "extend/reference").glob("*.md"))
 OBJECT = re.compile(r"^\.\. (?:auto\w+|py:module):: ([\w.]+)", re.MULTILINE)
 IMPORT = re.compile(r"^\s*from (qkv[\w.]*) import ([\w, ]+)", re.MULTILINE)
 EXPLAINED = re.compile(r"\]\((\.\./(?:\.\./)?(?:use|learn)/\w+\.md|\.\./\w+\.md)")
-OF_LESSONS_ONLY = ("runtime", "live.live_run", "live.question", "inspection.recorder", "text.tokens.special_tokens")
-"""Modules of which the lessons take parts that are not public; and a colour map."""
 
 
 def reference_names():
@@ -31,14 +29,13 @@ def load(name):
 
 
 def imports_of_pages():
-    """The names that pages and notebooks import from the package, without those of its inner parts."""
-    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted(DOCS.rglob("*.ipynb"))]:
+    """The names that pages import from the package; lessons look into its inner parts too."""
+    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted(DOCS.glob("use/*.ipynb"))]:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".ipynb":
             text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
         for module, names in IMPORT.findall(text):
-            if not module.removeprefix("qkv.").startswith(OF_LESSONS_ONLY):
-                yield from (f"{module}.{name}" for name in names.split(", ") if name != "WEIGHTS")
+            yield from (f"{module}.{name}" for name in names.split(", "))
 
 
 def test_every_name_of_the_package_is_in_the_reference_once():
