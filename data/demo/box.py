@@ -21,7 +21,6 @@ from qkv.commands.cli import exit_cleanly, log_to_output
 from qkv.config.run import dump, load_run_config
 from qkv.errors import InputError
 from qkv.files.json import read_json_object, write_json
-from qkv.files.paths import sha256
 from qkv.files.run_directory import PACKAGED, RunDirectory
 from qkv.text.lines.text_file import read_lines
 
@@ -39,10 +38,18 @@ def round_run(trained: qkv.Run, root: Path) -> qkv.Run:
     Args:
         trained: a run of `configs/demo.yaml`.
         root: the folder to write.
+
+    Raises:
+        InputError: the training of the run has ended before its last update.
     """
+    config = load_run_config(CONFIG)
+    if trained.history["update"].max() != config.training.max_updates:
+        raise InputError(
+            f"{trained.path}: trained up to update {trained.history['update'].max()}, expected "
+            f"{config.training.max_updates}; a busy machine has reached max_minutes, so train again when it is idle"
+        )
     trained.save(root, dtype="float16")
     directory = RunDirectory(root)
-    config = load_run_config(CONFIG)
     directory.write_config(dump(config))
     directory.held_out.mkdir()
     for name in SETS:
@@ -85,7 +92,7 @@ def finish_manifest(trained: qkv.Run, rounded: qkv.Run, scores: dict[str, Any]) 
     entries = {
         **read_json_object(directory.manifest),
         "command_line": ["python", f"data/demo/{Path(__file__).name}"],
-        "saved_from": {"config": CONFIG.as_posix(), "config_sha256": sha256(CONFIG), **origin},
+        "saved_from": {"config": CONFIG.as_posix(), **origin},
         "scores": scores,
     }
     write_json(directory.manifest, entries)

@@ -25,6 +25,8 @@ PAGES = {
     "../data/manythings/README.md": "data/manythings",
 }
 """The page of each file outside `docs/`, by its path from `docs/`."""
+IN_NO_LIST = {"tests", "data/demo", "data/multi30k", "data/manythings"}
+"""Pages that other pages link, and that the lists of pages leave out."""
 ALIASES = {"../README.md": "index"}
 """The page to which links to a file lead that has none."""
 IMAGES = (".gif", ".jpg", ".png", ".svg")
@@ -80,6 +82,11 @@ def add_pages(app):
     vars(app.env).setdefault("shown_files", {})
 
 
+def leave_out_of_lists(app, document):
+    if app.env.docname in IN_NO_LIST:
+        app.env.metadata[app.env.docname]["orphan"] = True
+
+
 def forget_page(app, env, page):
     env.shown_files.pop(page, None)
 
@@ -118,6 +125,7 @@ def page(path, body):
 def setup(app):
     app.add_transform(ShowFiles)
     app.connect("builder-inited", add_pages)
+    app.connect("doctree-read", leave_out_of_lists)
     app.connect("env-purge-doc", forget_page)
     app.connect("env-merge-info", merge_pages)
     app.connect("html-collect-pages", shown_pages)

@@ -9,6 +9,12 @@ from .commands.cli import exit_cleanly
 from .errors import InputError, did_you_mean
 from .version import __version__
 
+EXAMPLES = """\
+examples, with a run that is in the package:
+  qkv translate demo     then type: the girl does not like the juice .
+  qkv live               the same in a browser, with the attention
+"""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Starts the command that the first argument names.
@@ -39,7 +45,7 @@ def _explain(arguments: list[str]) -> None:
         prog="qkv",
         usage="qkv COMMAND ...",
         description="Trains a small neural translator and shows where its attention went.",
-        epilog=f"{commands}\nqkv COMMAND --help explains the options of a command.",
+        epilog=f"{EXAMPLES}\n{commands}\nqkv COMMAND --help explains the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
     )

@@ -365,7 +365,7 @@ class Run:
         data = self.config.data
         languages = f"{data.source_language} to {data.target_language}"
         model = f"{type(self.model).__name__} of {self.model.count_params():,} parameters"
-        return f"<Run {self.path}: {languages}, {model}>"
+        return f"<Run {self.trained.directory.argument}: {languages}, {model}>"
 
     @overload
     def translate(
@@ -623,7 +623,7 @@ class Run:
             name = set_name or (texts[0].name if isinstance(texts[0], Path) else IN_MEMORY)
         if problem := self.trained.directory.evaluation_name_problem(name):
             raise InputError(f"name: {problem}")
-        self.trained.directory.check_evaluates()
+        self.trained.directory.check_results()
         run = self._with(decoding)
         check_bleu_tokenizer(run.config.data.scoring_tokenizer)
         if texts[0] is None:

@@ -83,7 +83,6 @@ def test_heads_are_searched_for_pronouns(ask, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected what to explain"),
         (["--token", "chat"], "--token needs --sentence"),
         (["--sentence", SENTENCE, "--target", "le chat", "--token", "chein"], "expected a word or token of"),
         (["--sentence", SENTENCE, "--target", "le chat", "--token", "9" * 5000], "or a position from 0 to"),

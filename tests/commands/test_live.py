@@ -1,12 +1,15 @@
 """The command that writes the page with the model inside."""
 
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from qkv.commands import live
 from qkv.errors import InputError
+from qkv.files.run_directory import PACKAGED
 from qkv.live import live as show
+from qkv.run import trained_run
 from tests.support.random_runs import random_run
 from tests.support.tiny_runs import write_stub
 
@@ -31,14 +34,17 @@ def test_it_writes_a_page_and_says_where(root, tmp_path, capsys):
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_without_a_run_it_shows_the_demo_or_says_how_to_train_it(root, tmp_path, capsys, monkeypatch):
+def test_without_a_run_it_shows_the_trained_demo_or_that_of_the_package(root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    loaded = []
+    load = trained_run.load_run
+    monkeypatch.setattr(trained_run, "load_run", lambda *model: loaded.append(model[0]) or load(*model))
     page = tmp_path / "translator.html"
-    assert live.main(["--page", str(page)]) == 2
-    assert "there is no runs/demo to show instead; train it in a clone of qkv: make demo" in capsys.readouterr().err
+    assert live.main(["--page", str(page)]) == 0
     (tmp_path / "runs").mkdir(exist_ok=True)
     root.rename(tmp_path / "runs" / "demo")
     assert live.main(["--page", str(page)]) == 0
+    assert loaded == [PACKAGED, Path("runs/demo")]
     assert page.is_file()
 
 

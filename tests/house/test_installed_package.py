@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zlib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from qkv.__main__ import COMMANDS
 from qkv.version import __version__
-from tests.support import KEPT_RUNS, ROOT
+from tests.support import KEPT_RUNS, ROOT, files_below
 from tests.support.documents import BLOCKS, DATAFRAME, EXPERIMENTS, KERAS, PYTHON, blocks_of, write_own_blocks
 from tests.support.minutes import by_hand
 from tests.support.tiny_runs import write_small_corpus
@@ -58,10 +59,18 @@ from qkv.inspection import AttentionArchive, Sentence, write_archive
 from qkv.inspection.archive_export import bertviz_arguments, write_inseq, write_soft_alignments
 from qkv.run import train
 print(qkv.__file__, flush=True)
+print(qkv.load("demo").translate("the girl does not like the juice ."), flush=True)
 sys.exit(main(["translate", sys.argv[1]]))
 """
-    said = run(site, "-c", code, KEPT_RUNS / "transformer", input="the cat\na dog\n")
-    assert said.startswith(f"{site / 'qkv' / '__init__.py'}\n") and said.count("\n") == 3
+    said = run(site, "-c", code, KEPT_RUNS / "transformer", input="the cat\na dog\n").splitlines()
+    assert said[:2] == [str(site / "qkv" / "__init__.py"), "la fille n' aime pas le jus ."]
+    assert len(said) == 4
+
+
+def test_the_demo_is_in_the_wheel_which_stays_small(site):
+    assert files_below(site / "qkv" / "demo") == files_below(PACKAGE / "demo")
+    content = b"".join(files_below(site / "qkv").values())
+    assert len(zlib.compress(content)) < 3_000_000
 
 
 def test_every_command_runs(site):

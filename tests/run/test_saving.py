@@ -25,6 +25,7 @@ from qkv.model.transformer import Transformer
 from qkv.run import saving
 from qkv.run.ancestor import take_ancestor
 from qkv.run.start import load_training
+from qkv.run.trained_run import digest_weights
 from tests.support import KEPT_RUNS, ROOT, files_below
 from tests.support.layer_contract import stir
 from tests.support.minutes import by_hand
@@ -363,6 +364,31 @@ def test_mixed_precision_is_saved_in_float32(run, tmp_path):
     saved = run.with_model(model).save(tmp_path / "saved")
     assert saved.model.dtype_policy.name == "float32"
     np.testing.assert_array_equal(logits(saved.model), logits(run.model))
+
+
+def test_weights_in_float16_take_half_the_size_and_are_computed_with_in_float32(run, tmp_path):
+    saved = run.save(tmp_path / "saved", dtype="float16")
+    sizes = [(folder / "model.keras").stat().st_size for folder in (saved.path, run.path)]
+    assert sizes[1] - sizes[0] >= 1.9 * run.model.count_params()  # two bytes a number; names take their part
+    for rounded, weight in zip(saved.model.get_weights(), run.model.get_weights(), strict=True):
+        assert rounded.dtype == "float32"
+        np.testing.assert_array_equal(rounded, weight.astype("float16").astype("float32"))
+    manifest = manifest_of(saved)
+    assert manifest["dtype"] == "float16" and not saved.trained.is_changed
+    assert manifest["values_sha256"] == digest_weights(saved.model)
+    model = qkv.load_model(saved.path)
+    np.testing.assert_array_equal(logits(model), logits(saved.model))
+    again = saved.save(tmp_path / "again")  # in float32
+    np.testing.assert_array_equal(logits(again.model), logits(saved.model))
+
+
+def test_weights_that_are_too_large_for_float16_are_refused(run, tmp_path):
+    run.model.weights[0].assign(run.model.weights[0] + 1e5)
+    with pytest.raises(InputError, match=r"numbers too large for float16; expected float32"):
+        run.save(tmp_path / "saved", dtype="float16")
+    with pytest.raises(InputError, match=r"dtype: expected float32 or float16, found 'bfloat16'"):
+        run.save(tmp_path / "saved", dtype="bfloat16")
+    assert not (tmp_path / "saved").exists()
 
 
 # Held-out sets

@@ -47,7 +47,9 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
     readouts = _choose_readouts(directions)
     for direction, readout in zip(directions, readouts, strict=True):
         description = describe_readout(readout.layer, readout.head, readout.side, readout.linked)
-        log.info("%s: %s, %s, chosen by %s", direction.run.directory.root, readout.site, description, readout.chosen_on)
+        log.info(
+            "%s: %s, %s, chosen by %s", direction.run.directory.argument, readout.site, description, readout.chosen_on
+        )
     return [replace(direction, readout=readout) for direction, readout in zip(directions, readouts, strict=True)]
 
 

@@ -9,7 +9,6 @@ from ..config.choices.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SIT
 from ..config.choices.text import DATA_SETS
 from ..config.run import load_started_run
 from ..errors import InputError
-from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
 PROGRESS_PAIRS = 10_000  # between two progress messages; takes about a minute
@@ -112,7 +111,7 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     _check(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    with importing_tensorflow():
+    with cli.importing_tensorflow():
         from ..alignment.aligned_text import read_set, with_given_words
         from ..alignment.aligner import choose_readouts, link_calibration, load_directions
         from ..alignment.linking import Linking, align_in_processes

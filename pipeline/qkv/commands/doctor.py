@@ -22,9 +22,8 @@ from ..files.atomic import write_output
 from ..files.written import refuse_input
 from ..run.proposal import propose
 from ..run.start import check_config_paths, inputs_of_training
-from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import OutputHandler
-from .cli import ArgumentParser, exit_cleanly, file_to_write
+from .cli import ArgumentParser, exit_cleanly, file_to_write, importing_tensorflow
 from .train import parse_train_arguments
 
 

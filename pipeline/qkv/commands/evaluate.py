@@ -10,7 +10,6 @@ from ..config.run import TUNED, RunConfig, settings_of_set
 from ..errors import InputError, invocation
 from ..files.atomic import refuse_folder
 from ..files.paths import check_writable
-from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
 SHORT = 0.9  # below this brevity penalty, tuning the length penalty is recommended
@@ -134,7 +133,7 @@ def check_options(options: argparse.Namespace) -> RunConfig:
         options.run.refuse_packaged("--tune")
         refuse_folder(options.run.decoding)
         check_writable(options.run.decoding)
-    options.run.check_evaluates()
+    options.run.check_results()
     name_of_results = results_name(options)
     if problem := options.run.evaluation_name_problem(name_of_results):
         raise InputError(f"--name: {problem}")
@@ -187,7 +186,7 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     config = check_options(options)
     cli.log_to_output()
-    with importing_tensorflow():
+    with cli.importing_tensorflow():
         from ..evaluation.evaluate_set import evaluate_set
         from ..evaluation.printed_table import print_table
         from ..evaluation.request import EvaluationRequest, read_configured_set, read_own_set

@@ -1,4 +1,4 @@
-"""Explains a trained run in numbers: `qkv explain RUN --sentence "..."`, `--change` or `--pronouns FILE`."""
+"""Explains a trained run in numbers: `qkv explain [RUN] --sentence "..."`, `--change` or `--pronouns FILE`."""
 
 import argparse
 import re
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.choices.inspection import SITES, site_name
+from ..config.run import load_trained_run
 from ..errors import InputError, did_you_mean, quoted
 from ..files.atomic import output_when_done
+from ..files.run_directory import RunDirectory, default_run
 from ..files.written import refuse_input
-from ..runtime.import_tensorflow import importing_tensorflow
 from ..text.tokens.special_tokens import WORD_START
 from . import cli
 
@@ -44,10 +45,15 @@ def make_parser() -> argparse.ArgumentParser:
         "parts. --change counts the next tokens that are still right when one part of the cross-attention is changed. "
         "--pronouns finds the heads that attend from a pronoun to its noun. --page writes a page to play with.",
     )
-    cli.add_run_argument(parser)
+    cli.add_default_run_argument(parser, "run", "?", "folder of a trained run")
     cli.add_checkpoint_option(parser)
     row = parser.add_argument_group("one row of attention")
-    row.add_argument("--sentence", metavar="TEXT", help="explain how this source sentence is translated")
+    row.add_argument(
+        "--sentence",
+        metavar="TEXT",
+        help="explain how this source sentence is translated (default: the shortest of the run's probes, unless "
+        "something else is asked for)",
+    )
     row.add_argument("--target", metavar="TEXT", help="explain this translation of it (default: the run's translation)")
     row.add_argument(
         "--token",
@@ -106,19 +112,20 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> None:
     """Loads the run, and prints the explanations that the options ask for."""
     options = make_parser().parse_args(arguments)
+    options.run = options.run or RunDirectory.open(default_run())
     for name in ("target", "token", "arrays"):
         if getattr(options, name) is not None and options.sentence is None:
             raise InputError(f"--{name} needs --sentence, the sentence that it belongs to")
     asked = options.sentence is not None or options.change or options.pronouns
     if not (asked or options.page):
-        raise InputError('expected what to explain: --sentence "...", --change, --pronouns FILE or --page FILE')
+        options.sentence = asked = _example_sentence(options.run)
     if asked and options.page:
         raise InputError("--page writes a file instead: expected it without --sentence, --change and --pronouns")
     if options.arrays and options.arrays.suffix != ".npz":
         raise InputError(f"--arrays: expected a name that ends in .npz, found {str(options.arrays)!r}")
     if options.arrays:
         refuse_input(options.arrays, [*options.run.inputs, *filter(None, [options.pronouns])], "--arrays")
-    with importing_tensorflow():
+    with cli.importing_tensorflow():
         from ..run.trained_run import load_run
 
     run = load_run(options.run.root, options.checkpoint)
@@ -132,6 +139,14 @@ def main(arguments: list[str]) -> None:
     reports += [_explain_changes(run)] if options.change else []
     reports += [_explain_pronouns(run, options.pronouns)] if options.pronouns else []
     sys.stdout.write("\n".join(reports))
+
+
+def _example_sentence(run: RunDirectory) -> str:
+    """Returns the shortest sentence of a run's `inspection.probes`; raises an `InputError` if there is none."""
+    probes = load_trained_run(run).inspection.probes
+    if not probes:
+        raise InputError('expected what to explain: --sentence "...", --change, --pronouns FILE or --page FILE')
+    return min((probe.source for probe in probes), key=len)
 
 
 def _explain_sentence(run: "TrainedRun", options: argparse.Namespace) -> str:

@@ -7,7 +7,6 @@ from ..config.choices import describe_names
 from ..config.run import load_trained_run, with_decoding
 from ..exchange.export import BEAM, CHECKED_SENTENCES, EXPORT_FORMATS, QUANTIZATIONS, ExportRequest, write_export
 from ..files.atomic import new_folder
-from ..runtime.import_tensorflow import importing_tensorflow
 from . import cli
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ def main(arguments: list[str]) -> None:
     request.check(config, options.run.root, options.folder)
     cli.log_to_output()
     with new_folder(options.folder, "writes this folder") as folder:
-        with importing_tensorflow():
+        with cli.importing_tensorflow():
             from ..run.trained_run import load_run
 
         write_export(load_run(options.run.root, options.checkpoint).with_config(config), folder, request)

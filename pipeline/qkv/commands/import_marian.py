@@ -6,8 +6,7 @@ from pathlib import Path
 
 from ..config.model import TransformerSettings
 from ..errors import invocation
-from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import ArgumentParser, exit_cleanly
+from .cli import ArgumentParser, exit_cleanly, importing_tensorflow
 
 
 def make_parser() -> argparse.ArgumentParser:

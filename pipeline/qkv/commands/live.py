@@ -8,10 +8,17 @@ from contextlib import suppress
 
 from ..config.run import load_trained_run
 from ..errors import InputError, quoted
-from ..files.run_directory import DEMO, DEMO_RESULTS, RunDirectory, default_run
+from ..files.run_directory import RunDirectory, default_run
 from ..live import choose_models
-from ..runtime.import_tensorflow import importing_tensorflow
-from .cli import ArgumentParser, add_checkpoint_option, exit_cleanly, file_to_write, run_folder, whole_number
+from .cli import (
+    ArgumentParser,
+    add_checkpoint_option,
+    add_default_run_argument,
+    exit_cleanly,
+    file_to_write,
+    importing_tensorflow,
+    whole_number,
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -22,14 +29,7 @@ def make_parser() -> argparse.ArgumentParser:
         "over their translations, change it, and see the effect. Several runs are shown side by side. Ctrl-C ends the "
         "command.",
     )
-    parser.add_argument(
-        "runs",
-        type=run_folder,
-        nargs="*",
-        metavar="RUN",
-        help=f"folder of a trained run; up to four (default: {DEMO_RESULTS} if it exists, otherwise {DEMO}, "
-        "which is in the package)",
-    )
+    add_default_run_argument(parser, "runs", "*", "folder of a trained run; up to four")
     add_checkpoint_option(parser, side_by_side=True)
     parser.add_argument(
         "--port",
@@ -87,11 +87,12 @@ def main(arguments: list[str]) -> None:
         RunDirectory(root).check_weights(checkpoint)
         load_trained_run(RunDirectory(root))
     with importing_tensorflow():
-        from ..live.model_page import write_model_page
         from ..live.server import load_live_runs, serve
         from ..run.trained_run import load_run
 
     if options.page is not None:
+        from ..live.model_page import write_model_page  # not above: the served page does not need it
+
         write_model_page(load_run(*models[0]), options.page)
         sys.stdout.write(f"{options.page}\n")
         return

@@ -10,11 +10,10 @@ from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
-from ..runtime.import_tensorflow import importing_tensorflow
 from ..runtime.streams import write_result
 from ..text.lines.sentences import SentenceSplitter
 from ..text.lines.stream import ArrivingLines
-from ..text.tokens.special_tokens import EOS
+from ..text.tokens.special_tokens import EOS, UNK
 from . import cli
 
 JSON_DIGITS = 6
@@ -81,7 +80,7 @@ def main(arguments: list[str]) -> None:
     if options.attention and not config.model.has_cross_attention:
         raise InputError(f"--attention: the model of {options.run.root} has no cross-attention; leave it out")
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
-    with importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
+    with cli.importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..run.ensemble import load_runs
         from ..text.phrases.sentence_files import ConstraintFiles
 
@@ -96,6 +95,8 @@ def main(arguments: list[str]) -> None:
     is_constrained = bool(options.prefix or options.require)
     windows = _read_windows(lines.windows(), reader, constraints if is_constrained else None)
     processes = cli.make_processes(options, run.config)
+    if sys.stdin.buffer.isatty() and processes is None and not is_constrained:
+        _trace_search(run)
     # Processes read windows ahead. So each window comes back with its translations.
     translated: Iterator[tuple[_Window, list[list[Translation]]]] = (
         map(partial(_translate_window, run), windows)
@@ -105,6 +106,12 @@ def main(arguments: list[str]) -> None:
     for window, n_bests in translated:
         _write_window(window, n_bests, run, options)
     constraints.check_all_taken()
+
+
+def _trace_search(run: "TrainedRun") -> None:
+    """Translates a token, which traces the graph of the search while the user types. Sampling is left out: it draws."""
+    if run.config.decoding.search == "beam":
+        run.translator.translate_ids([[UNK]])
 
 
 class _Window(NamedTuple):

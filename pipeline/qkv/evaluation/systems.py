@@ -126,7 +126,7 @@ class ComparedRun(ComparedArchive):
     def __post_init__(self) -> None:
         for file in (self.evaluation.metrics, self.evaluation.translations):
             if not file.is_file():
-                evaluate = invocation("evaluate", self.run.root)
+                evaluate = invocation("evaluate", self.run.argument)
                 raise InputError(f"{self.evaluation.root}: {file.name} is missing; evaluate the run first: {evaluate}")
 
     @cached_property

@@ -150,6 +150,11 @@ class RunDirectory:
         """True if the run is the one in the package, which is read-only."""
         return self.root == PACKAGED
 
+    @property
+    def argument(self) -> Path:
+        """The path by which a command names the run: that of its folder, or `demo` for the packaged run."""
+        return DEMO if self.is_packaged else self.root
+
     def refuse_packaged(self, action: str) -> None:
         """Raises an `InputError` if the run is the one in the package.
 
@@ -162,21 +167,25 @@ class RunDirectory:
                 f"qkv.load('{DEMO}').save('runs/NAME') in Python"
             )
 
-    def check_evaluates(self) -> None:
-        """Raises an `InputError` if evaluations of the packaged run would be mixed with those of another run."""
+    @property
+    def results(self) -> Path:
+        """The folder below which commands write results: that of the run, or `runs/demo` for the packaged run.
+
+        If `runs/demo` is another run, the packaged one has no results there, see `check_results`.
+        """
+        return DEMO_RESULTS if self.is_packaged and not _is_run(DEMO_RESULTS) else self.root
+
+    def check_results(self) -> None:
+        """Raises an `InputError` if results of the packaged run would be mixed with those of another run."""
         if self.is_packaged and _is_run(DEMO_RESULTS):
             raise InputError(
-                f"{DEMO_RESULTS}: results of the packaged run {DEMO} are written there, and it is a run of its own; "
-                f"evaluate that run: {invocation('evaluate', DEMO_RESULTS)}; or evaluate {DEMO} in another folder"
+                f"{DEMO_RESULTS}: results of the packaged run {DEMO} are written there, and it is another run; use "
+                f"that run: {invocation('evaluate', DEMO_RESULTS)}; or use {DEMO} in another folder"
             )
 
     def evaluation(self, name: str) -> "EvaluationDirectory":
-        """Returns the folder of the run's evaluation of this name, such as `test`. It need not exist.
-
-        Evaluations of the packaged run are in `runs/demo` instead, unless this is another run.
-        """
-        root = DEMO_RESULTS if self.is_packaged and not _is_run(DEMO_RESULTS) else self.root
-        return EvaluationDirectory(root / "evaluations" / name)
+        """Returns the folder of the run's evaluation of this name, such as `test`. It need not exist."""
+        return EvaluationDirectory(self.results / "evaluations" / name)
 
     def evaluation_name_problem(self, name: str) -> str | None:
         """Returns a message if no evaluation of this name can be written in the run; None if one can."""
@@ -400,18 +409,28 @@ def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "Ev
     if (path / "sentences.jsonl").exists():
         return None, EvaluationDirectory(path, attention=path)
     if path.parent.name == "evaluations":
-        root = path.parents[1]
-        is_of_packaged = root.absolute().parts[-2:] == DEMO_RESULTS.parts and not _is_run(root)
-        return RunDirectory.open(PACKAGED if is_of_packaged else root), EvaluationDirectory(path)
+        return RunDirectory.open(_run_of_results(path.parents[1])), EvaluationDirectory(path)
     if (path / "attention" / "sentences.jsonl").exists():  # an evaluation that was moved out of its run
         return None, EvaluationDirectory(path)
+    if _run_of_results(path) != path:
+        return RunDirectory.open(PACKAGED), EvaluationDirectory(path / "evaluations" / set_name)
     run = RunDirectory(path)
     if path.is_dir() and not run.config.is_file():
         raise InputError(
             f"{path}: neither a run, which has a config.yaml, nor an attention archive, which has a sentences.jsonl; "
             "expected a folder that train.py, evaluate.py or write_archive has created"
         )
-    return RunDirectory.open(path), run.evaluation(set_name)
+    run = RunDirectory.open(path)
+    return run, run.evaluation(set_name)
+
+
+def _run_of_results(root: Path) -> Path:
+    """Returns the folder of the run to which the evaluations below `root` belong.
+
+    It is `root`, unless this is a folder `runs/demo` with results of the packaged run.
+    """
+    is_of_packaged = root.absolute().parts[-2:] == DEMO_RESULTS.parts and (root / "evaluations").is_dir()
+    return PACKAGED if is_of_packaged and not _is_run(root) else root
 
 
 _MEMBER_FOLDER = re.compile(r"^members/[^/]+/")

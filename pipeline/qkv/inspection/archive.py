@@ -34,7 +34,7 @@ import numpy as np
 
 from ..config.choices.inspection import SITES
 from ..config.choices.text import WORD_UNITS
-from ..errors import DAMAGE, InputError, quoted
+from ..errors import DAMAGE, InputError, invocation, quoted
 from ..files.arrays import ArrayFile
 from ..files.atomic import is_temporary, write_atomically
 from ..files.json import parse_json, read_json_object
@@ -304,7 +304,7 @@ def _describe_missing(path: Path) -> str:
         folders = " ".join(str(member.parents[1]) for member in members)
         return f"{path.parent}: an ensemble, whose models have separate archives; use instead {folders}"
     state = "an unfinished attention archive" if (path / SENTENCES).exists() else "no attention archive"
-    return f"{path}: {state} (no {MANIFEST}); write one with evaluate.py or write_archive"
+    return f"{path}: {state} (no {MANIFEST}); write one: {invocation('evaluate', 'RUN')}, or write_archive in Python"
 
 
 def _json_line(line: dict[str, Any]) -> str:

@@ -188,12 +188,13 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
         The folders of the archives.
 
     Raises:
-        InputError: a folder cannot be written.
+        InputError: a folder cannot be written, or belongs to another run than the packaged one.
     """
     paths = []
     for live in dict.fromkeys(live for live, _ in answers):
         answers_of_run = [answer for run, answer in answers if run is live]
-        parent = live.run.directory.root / FOLDER
+        live.run.directory.check_results()
+        parent = live.run.directory.results / FOLDER
         check_run_folder(parent)
         free = (parent / f"{number:04d}" for number in itertools.count(1))
         paths.append(next(path for path in free if not os.path.lexists(path)))

@@ -261,10 +261,12 @@ def _names_set(settings: Mapping[str, Any], name: str) -> bool:
 
 def _refuse_saved(run: Path) -> None:
     """Raises an `InputError` if `Run.save` wrote the run in a folder."""
-    if RunDirectory(run).is_saved():
+    directory = RunDirectory(run)
+    if directory.is_saved():
+        name = directory.argument
         raise InputError(
-            f"{run}: its model was saved by run.save, so there is no training to continue; train a new run that starts "
-            f"from it: --training.start_from {run} --run.name NAME"
+            f"{name}: its model was saved by run.save, so there is no training to continue; train a new run that "
+            f"starts from it: --training.start_from {name} --run.name NAME"
         )
 
 

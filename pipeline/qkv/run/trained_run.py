@@ -68,13 +68,14 @@ class TrainedRun:
     def __repr__(self) -> str:
         """Returns folder, architecture, weights and tokenizer."""
         model = f"{type(self.model).__name__} with {self.weights.name}"
-        return f"<TrainedRun {self.directory.root}: {model}, {self.tokenizer!r}>"
+        return f"<TrainedRun {self.directory.argument}: {model}, {self.tokenizer!r}>"
 
     def __reduce__(self) -> Any:
         # A pickle of the folder's path would be loaded with other weights than a model that was changed in memory.
+        path = self.directory.argument
         raise InputError(
-            f"{self.directory.root}: a loaded run cannot be pickled or deep-copied; load it again where it is needed: "
-            f"qkv.load({str(self.directory.root)!r})"
+            f"{path}: a loaded run cannot be pickled or deep-copied; load it again where it is needed: "
+            f"qkv.load({str(path)!r})"
         )
 
     def with_config(self, config: RunConfig) -> "TrainedRun":

@@ -68,8 +68,9 @@ def test_a_model_is_parsed_as_by_the_class_of_sentencepiece(tokenizers, kind):
     assert not parse_model(b"").HasField("trainer_spec")
 
 
-def test_tensorflow_text_is_used_where_it_is_installed(tokenizer, of_tensorflow):
-    assert isinstance(load_subword_model(tokenizer.model), of_tensorflow)
+@pytest.mark.parametrize("kind", KINDS)
+def test_tensorflow_text_is_used_for_unigram_models_where_it_is_installed(tokenizers, kind, of_tensorflow):
+    assert isinstance(load_subword_model(tokenizers[kind].model), of_tensorflow) == (kind == "unigram")
 
 
 WHICH = """
@@ -81,8 +82,8 @@ print(type(load_subword_model(Path(sys.argv[1]).read_bytes())).__name__)
 
 
 @pytest.mark.minutes
-def test_sentencepiece_is_used_where_tensorflow_text_is_missing_or_cannot_be_loaded(tokenizer, tmp_path):
-    (tmp_path / "model").write_bytes(tokenizer.model)
+def test_sentencepiece_is_used_where_tensorflow_text_is_missing_or_cannot_be_loaded(tokenizers, tmp_path):
+    (tmp_path / "model").write_bytes(tokenizers["unigram"].model)
     missing = run_without(["tensorflow_text"], tmp_path / "missing", "-c", WHICH, tmp_path / "model")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "tensorflow_text.py").write_text("raise OSError('undefined symbol')", encoding="utf-8")

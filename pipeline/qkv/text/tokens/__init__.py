@@ -4,7 +4,7 @@ The modules, in reading order:
 
 - `special_tokens`: the ids of PAD, UNK, BOS and EOS, and SentencePiece's mark of a word's beginning
 - `words`: the words of a sentence, and the word of each token
-- `subword_models`: SentencePiece models, applied by TensorFlow Text or by SentencePiece
+- `subword_models`: SentencePiece models, applied by SentencePiece or by TensorFlow Text
 - `tokenizer`: the tokenizer of a trained run, which encodes and decodes text
 - `marian_tokenizer`: the tokenizer of an imported Marian model
 - `run_tokenizer`: the training, reuse and loading of a run's tokenizer

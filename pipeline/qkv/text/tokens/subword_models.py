@@ -1,8 +1,8 @@
-"""A SentencePiece model, applied by TensorFlow Text or, if that cannot be loaded, by SentencePiece itself.
+"""A SentencePiece model, applied by SentencePiece itself or, a unigram model, by TensorFlow Text if that can be loaded.
 
 Both give the same ids, text and ends of tokens, with one exception: they may differ if two segmentations of a word are
-exactly equally likely under a unigram model. TensorFlow Text has no wheels for Windows, and each of its versions fits
-one version of TensorFlow.
+exactly equally likely under a unigram model. Importing TensorFlow Text takes 0.4 seconds. It has no wheels for Windows,
+and each of its versions fits one version of TensorFlow.
 """
 
 from collections.abc import Sequence
@@ -95,12 +95,14 @@ def _message_class() -> Any:
 
 
 def load_subword_model(model: bytes) -> SentencePieceModel:
-    """Returns a model that is applied by TensorFlow Text or, if that cannot be loaded, by SentencePiece.
+    """Returns a model that is applied by SentencePiece; a unigram model by TensorFlow Text, if that can be loaded.
 
     Raises:
         RuntimeError: the bytes are not a SentencePiece model.
     """
-    return TensorFlowTextModel(model) if has_tensorflow_text() else SentencePieceModel(model)
+    subwords = SentencePieceModel(model)
+    is_unigram = parse_model(model).trainer_spec.model_type != BPE
+    return TensorFlowTextModel(model) if is_unigram and has_tensorflow_text() else subwords
 
 
 def has_tensorflow_text() -> bool:
