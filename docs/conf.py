@@ -4,6 +4,7 @@ Its own parts are in `_site/`: links to files outside this folder, the search, p
 Nothing is loaded from elsewhere, so that the site also works offline.
 """
 
+import logging
 import os
 import re
 import subprocess
