@@ -1,5 +1,5 @@
-"""Seconds to import and load a Marian model of the public shape, and to write its attention over 100 sentences; and what
-`qkv doctor` measures of training it further by `configs/opus.yaml`.
+"""Seconds to import and load a Marian model of the public shape, and to write its attention over 100 sentences. Then
+what `qkv doctor` measures of training it further by `configs/opus.yaml`.
 
 `python -m tests.benchmarks.marian_speed`, in `.venv-benchmark`: 6 + 6 layers, width 512, 58,101 tokens, random weights.
 """
@@ -52,9 +52,8 @@ def main() -> None:
         own = ["--source", str(folder / "source"), "--reference", str(folder / "reference")]
         seconds["greedy, archive"] = timed("evaluate.py", run, *own, "--beam_size", "1")[0]
         pairs = zip(read_lines("train.en", 5000), read_lines("train.fr", 5000), strict=True)
-        (folder / "pairs.tsv").write_text(
-            "".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8"
-        )
+        table = "".join(f"{source}\t{target}\n" for source, target in pairs)
+        (folder / "pairs.tsv").write_text(table, encoding="utf-8")
         further = ["--training.start_from", run, "--data.train.table", str(folder / "pairs.tsv")]
         checkup = timed("-m", "qkv", "doctor", "configs/opus.yaml", *further)[1]
         print(*[line for line in checkup.splitlines() if line.startswith(("update", "memory", "training"))], sep="\n")
