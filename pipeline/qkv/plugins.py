@@ -231,9 +231,13 @@ def _decorator(
     def register(entry: Entry) -> Entry:
         descriptions[name] = describe(entry)
         table[name] = entry
-        is_layer = isinstance(entry, type) and issubclass(entry, keras.Layer)
-        if is_layer and keras.saving.get_registered_name(entry) == entry.__name__:  # not registered
+        if isinstance(entry, type) and issubclass(entry, keras.Layer) and not _is_known_to_keras(entry):
             keras.saving.register_keras_serializable(package="plugins")(entry)
         return entry
 
     return register
+
+
+def _is_known_to_keras(layer: type[keras.Layer]) -> bool:
+    """Returns whether a class is registered in Keras, so that saved models with it can be loaded."""
+    return bool(keras.saving.get_registered_name(layer) != layer.__name__)

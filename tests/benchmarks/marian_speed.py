@@ -1,4 +1,5 @@
-"""Seconds to import and load a Marian model of the public shape, and to write its attention over 100 sentences.
+"""Seconds to import and load a Marian model of the public shape, and to write its attention over 100 sentences. Then
+what `qkv doctor` measures of training it further by `configs/opus.yaml`.
 
 `python -m tests.benchmarks.marian_speed`, in `.venv-benchmark`: 6 + 6 layers, width 512, 58,101 tokens, random weights.
 """
@@ -50,6 +51,12 @@ def main() -> None:
             (folder / side).write_text(text, encoding="utf-8")
         own = ["--source", str(folder / "source"), "--reference", str(folder / "reference")]
         seconds["greedy, archive"] = timed("evaluate.py", run, *own, "--beam_size", "1")[0]
+        pairs = zip(read_lines("train.en", 5000), read_lines("train.fr", 5000), strict=True)
+        table = "".join(f"{source}\t{target}\n" for source, target in pairs)
+        (folder / "pairs.tsv").write_text(table, encoding="utf-8")
+        further = ["--training.start_from", run, "--data.train.table", str(folder / "pairs.tsv")]
+        checkup = timed("-m", "qkv", "doctor", "configs/opus.yaml", *further)[1]
+        print(*[line for line in checkup.splitlines() if line.startswith(("update", "memory", "training"))], sep="\n")
         print(json.dumps({**seconds, "load average": os.getloadavg()[0]}))
 
 

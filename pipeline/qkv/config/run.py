@@ -263,9 +263,12 @@ def _with_sections_of_ancestor(values: Mapping[str, Any], overrides: Mapping[str
     training = values.get("training")
     in_file = training.get("start_from") if isinstance(training, Mapping) else None
     root = overrides.get("training.start_from", in_file)
-    if "model" in values or not isinstance(root, str | Path) or not RunDirectory(root).config.is_file():
+    if "model" in values or not isinstance(root, str | Path):
         return values
-    ancestor, _ = read_yaml(RunDirectory(root).config)
+    path = RunDirectory(Path(root)).config
+    if not path.is_file():
+        return values
+    ancestor, _ = read_yaml(path)
     return {**{name: ancestor[name] for name in ANCESTOR_SECTIONS if name in ancestor}, **values}
 
 

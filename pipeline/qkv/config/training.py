@@ -49,8 +49,8 @@ class StartSettings(Settings):
     """The start of a training: its first weights, the parts that stay frozen, and further callbacks."""
 
     start_from: Path | None = None
-    """Start from the weights and the tokenizer of the run in this folder, which the new run copies.
-    null: fresh weights."""
+    """Start from the weights and the tokenizer of the run in this folder, and from its section model if the config has
+    none. null: fresh weights."""
     freeze: tuple[Annotated[str, OneOf(MODEL_PARTS)], ...] = ()
     """Freeze these parts of the model: their weights do not change in training."""
     callbacks: tuple[CallbackSettings, ...] = ()
