@@ -83,8 +83,8 @@ def main() -> None:
         sys.stdin = io.TextIOWrapper(io.BytesIO(b"the cat sleeps .\na dog .\n"), encoding="utf-8")
         translated = run("translate", str(trained))
         check(translated.count("\n") == 2, f"expected two translations, found {translated!r}")
-        packages = {distribution.metadata["Name"].replace("_", "-") for distribution in distributions()}
-        kind = "saved_model" if "tensorflow-text" in packages else "ctranslate2"
+        packages = {distribution.metadata["Name"] for distribution in distributions()}
+        kind = "saved_model" if packages & {"tensorflow-text", "tensorflow_text"} else "ctranslate2"
         exported = folder / "exported"
         options = ["--format", kind, "--sentences", "2"]
         run("export", str(trained), str(exported), *options, leaves=exported / "manifest.json")
