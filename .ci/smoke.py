@@ -14,7 +14,7 @@ import sysconfig
 import tempfile
 import time
 from contextlib import redirect_stdout
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,7 +83,8 @@ def main() -> None:
         sys.stdin = io.TextIOWrapper(io.BytesIO(b"the cat sleeps .\na dog .\n"), encoding="utf-8")
         translated = run("translate", str(trained))
         check(translated.count("\n") == 2, f"expected two translations, found {translated!r}")
-        kind = "saved_model" if find_spec("tensorflow_text") else "ctranslate2"
+        packages = {distribution.metadata["Name"] for distribution in distributions()}
+        kind = "saved_model" if packages & {"tensorflow-text", "tensorflow_text"} else "ctranslate2"
         exported = folder / "exported"
         options = ["--format", kind, "--sentences", "2"]
         run("export", str(trained), str(exported), *options, leaves=exported / "manifest.json")

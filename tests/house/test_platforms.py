@@ -1,5 +1,6 @@
 """A run on a system that lacks modules of Linux, pages without TensorFlow, and readers that leave."""
 
+import re
 import subprocess
 import sys
 
@@ -117,3 +118,19 @@ def test_a_reader_that_leaves_is_no_error_and_tensorflow_text_gives_the_same_res
     without, op = run.evaluation("test"), run.evaluation("op")
     assert op.translations.read_bytes() == without.translations.read_bytes()
     assert op.sentences.read_bytes() == without.sentences.read_bytes()
+
+
+SMOKE = ROOT / ".ci" / "smoke.py"
+
+
+def test_the_script_for_other_systems_goes_from_training_to_the_page(tmp_path):
+    pytest.importorskip("ctranslate2")
+    done = run_without(WINDOWS_LACKS, tmp_path, SMOKE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = re.findall(r"^ok  (\w+)", done.stdout, re.MULTILINE)
+    assert steps == ["train", "evaluate", "translate", "export", "view"]
+
+
+def test_the_script_for_other_systems_needs_nothing_of_linux_or_of_the_tests():
+    code = SMOKE.read_text(encoding="utf-8").split('"""', 2)[2]
+    assert not re.search(r"\b(make|bash|shell|chromium|fcntl|resource|pytest|tests)\b|/tmp|/dev", code)

@@ -1,8 +1,7 @@
-"""What is built for an index: its page, its links, its contents; the version; and the script that uses a wheel."""
+"""What is built for an index: its page, its links, its contents; and the version."""
 
 import re
 import runpy
-import subprocess
 import sys
 import zipfile
 
@@ -43,7 +42,7 @@ def test_the_readme_has_no_relative_link_on_an_index():
     for address in (ADDRESS, None):
         page = for_an_index(readme, address, "v1")
         assert not re.findall(r"\]\((?!https://|#)|(?:src|href)=\"(?!https://)", page)
-        assert "\n\n\n" not in page and len(page.splitlines()) > 60
+        assert "\n\n\n" not in page and len(page.splitlines()) > 30
 
 
 @pytest.mark.parametrize(
@@ -110,21 +109,6 @@ def test_pythons_are_named_or_found():
     assert this in TRY["find_pythons"]([])
     with pytest.raises(SystemExit, match=r"error: no-such-python: expected interpreters of Python 3\.11, 3\.12, 3\.13"):
         TRY["find_pythons"](["no-such-python"])
-
-
-@pytest.mark.minutes
-def test_the_script_for_other_systems_goes_from_training_to_the_page():
-    done = subprocess.run([sys.executable, ROOT / ".ci" / "smoke.py"], capture_output=True, encoding="utf-8", cwd="/")
-    assert done.returncode == 0, done.stdout + done.stderr
-    steps = re.findall(r"^ok  (\w+)", done.stdout, re.MULTILINE)
-    assert steps == ["train", "evaluate", "translate", "export", "view"]
-
-
-def test_the_script_for_other_systems_needs_nothing_of_linux_or_of_the_tests():
-    code = (ROOT / ".ci" / "smoke.py").read_text(encoding="utf-8")
-    assert not re.search(
-        r"\b(make|bash|shell=|chromium|fcntl|resource|pytest|tests\.|/tmp|/dev)\b", code.split('"""')[2]
-    )
 
 
 # The version

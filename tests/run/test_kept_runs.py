@@ -1,6 +1,7 @@
 """Runs of earlier versions still load, translate the same and attend to the same."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,13 @@ KEPT = sorted((path.parent for path in (ROOT / "tests" / "kept_runs").glob("*/*/
 
 def test_there_are_some_of_every_architecture():
     assert {path.name for path in KEPT} == {"transformer", "recurrent", "decoder_only"}
+
+
+def test_every_released_version_has_kept_its_own():
+    """`python tests/kept_runs/keep.py VERSION` makes them, once."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## (\d+\.\d+\.\d+), \d+ \w+ \d{4}$", changes, re.MULTILINE)
+    assert released and set(released) <= {path.parent.name for path in KEPT}
 
 
 @pytest.mark.parametrize("path", first_at_once(KEPT, [f"{path.parent.name} {path.name}" for path in KEPT]))
