@@ -4,7 +4,6 @@ Its own parts are in `_site/`: links to files outside this folder, the search, p
 Nothing is loaded from elsewhere, so that the site also works offline.
 """
 
-import logging
 import os
 import re
 import subprocess
@@ -50,8 +49,6 @@ nb_custom_formats = {".ipynb": ["lessons.read_notebook", {}]}
 nb_execution_mode = "off"  # but for notebooks that the reader marks
 nb_execution_cache_path = str(import_module("lessons").cache_folder())
 nb_execution_raise_on_error = True
-
-logging.getLogger("lessons").setLevel(logging.WARNING)  # it names each notebook that it runs
 
 # The reference, from docstrings (docs/_site/docstrings.py)
 
