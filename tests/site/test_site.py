@@ -46,6 +46,8 @@ QUESTIONS = {
     "custom attention score": "extend/plugins.html",
     "huggingface marian": "use/opus.html",
     "why divide by sqrt d_k": "learn/attention.html",
+    "SelfAttention": "extend/reference/layers.html#qkv.SelfAttention",
+    "Run.translate()": "extend/reference/runs.html#qkv.Run.translate",
 }
 """What newcomers ask, as in the trackers of OpenNMT, tensorflow/nmt, OPUS-MT, BertViz and Keras, and the page that
 answers it; with an anchor, the section."""
