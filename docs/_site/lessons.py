@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
 from jupyter_cache import get_cache
@@ -21,6 +22,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "docs" / "lessons"
 CACHES = ROOT / "build" / "notebooks"
+DEMO = ROOT / "runs" / "demo" / "model.keras"
 SETTINGS = ROOT / "build" / "ipython"
 """An empty folder in the place of the user's settings of IPython."""
 MOST_SECONDS = 1200
@@ -151,9 +153,11 @@ def code_to_run(notebook: NotebookNode) -> Iterator[NotebookNode]:
 
 
 def run_cells(cells: Iterable[NotebookNode], allows_errors: bool = False) -> None:
-    """Runs cells in the folder of lessons, and writes their outputs into them.
+    """Runs cells, and writes their outputs into them.
 
-    All are run in one kernel, because it takes seconds to import TensorFlow.
+    All are run in one kernel, because it takes seconds to import TensorFlow. If the repository has a trained demo, they
+    are run in the folder of lessons and look at it. Otherwise they are run outside the repository, because results of
+    the demo in the package would stand where `make demo` trains.
 
     Args:
         cells: the cells.
@@ -168,8 +172,9 @@ def run_cells(cells: Iterable[NotebookNode], allows_errors: bool = False) -> Non
     SETTINGS.mkdir(parents=True, exist_ok=True)
     arguments = ["--log-level=ERROR", f"--ipython-dir={SETTINGS}"]
     settings = {"timeout": MOST_SECONDS, "allow_errors": allows_errors, "extra_arguments": arguments}
-    resources = {"metadata": {"path": str(LESSONS)}}
-    NotebookClient(notebook, log=log, resources=resources, **settings).execute()
+    with TemporaryDirectory() as elsewhere:
+        resources = {"metadata": {"path": str(LESSONS) if DEMO.is_file() else elsewhere}}
+        NotebookClient(notebook, log=log, resources=resources, **settings).execute()
     for cell, copy in zip(cells, copies, strict=True):
         cell.outputs, cell.execution_count = copy.outputs, copy.execution_count
 
