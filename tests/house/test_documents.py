@@ -129,15 +129,6 @@ def test_every_link_has_a_target(page):
             assert fragment in map(anchor, headings), f"{page_id(page)} links {target}"
 
 
-def test_the_maps_link_every_page():
-    linked = {
-        (page.parent / target.partition("#")[0]).resolve()
-        for page in (DOCS / "index.md", DOCS / "measurements" / "README.md")
-        for target in links_of(prose(page))
-    }
-    assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
-
-
 def test_notebooks_and_modules_name_pages_that_exist():
     for notebook in (DOCS / "lessons").glob("*.ipynb"):
         for target in re.findall(r"\]\((\.\./[^)\s]+)\)", notebook.read_text(encoding="utf-8")):

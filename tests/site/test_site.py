@@ -23,15 +23,15 @@ MADE_BEFORE = [f"--assume-old=.venv/{stamp}" for stamp in ("runtime", "qkv", "te
 
 QUESTIONS = {
     "padding mask": "use/layers.html#masks",
-    "nan": "use/commands.html#the-loss-is-nan",
+    "nan": "use/commands.html#the-loss-is-nan-training-has-diverged",
     "alignment error rate": "use/alignment.html#alignment-error-rates",
-    "resume": "use/training.html",
+    "resume": "use/commands.html#how-do-i-resume-or-continue-training",
     "continue training": "use/training.html#stopping-and-continuing",
     "fine-tune": "use/better_models.html",
     "out of memory": "use/gpu.html#memory",
     "visualize attention": "use/viewer.html",
     "attention weights in python": "use/python.html",
-    "opus-mt": "use/opus.html",
+    "opus-mt": "use/import.html",
     "ctranslate2": "use/export.html#ctranslate2",
     "length penalty": "use/evaluation.html#length-penalty-and-beam",
     "back-translation": "use/better_models.html#back-translation",
@@ -43,7 +43,7 @@ QUESTIONS = {
     "ensemble": "use/evaluation.html#ensembles",
     "tensorflow serving": "use/export.html",
     "colab": "use/first_hour.html",
-    "custom attention score": "extend/plugins.html",
+    "register a custom score": "extend/plugins.html",
     "huggingface marian": "use/opus.html",
     "why divide by sqrt d_k": "learn/attention.html",
 }
