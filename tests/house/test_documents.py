@@ -134,20 +134,6 @@ def test_every_link_has_a_target(page):
             assert fragment in map(anchor, headings), f"{page_id(page)} links {target}"
 
 
-TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def test_the_maps_link_every_page():
-    """The first page, and the index pages below it, in their text or in what their navigation lists."""
-    linked = set()
-    for page in DOCS.rglob("index.md"):
-        text = page.read_text(encoding="utf-8")
-        listed = [line for block in TOCTREE.findall(text) for line in block.split() if line[0] != ":"]
-        targets = [target.partition("#")[0] for target in links_of(prose(page))] + [f"{name}.md" for name in listed]
-        linked |= {(page.parent / target).resolve() for target in targets}
-    assert set(DOCS.rglob("*.md")) - linked == {DOCS / "index.md"}
-
-
 WITHOUT_HEADS = ("index.md", "extend/reference/")
 """Pages of `docs/` that do not begin with whom they are for: the first page, and the reference."""
 HEAD = re.compile(r"\*\*For\*\* ([a-z][^*]+)\. \*\*At the end\*\* ([a-z][^*]+)")

@@ -266,7 +266,10 @@ MADE_BY = names_of_packages()
 def test_every_test_file_stands_at_its_modules_path_and_imports_it():
     for path in (ROOT / "tests").rglob("test_*.py"):
         place = path.relative_to(ROOT / "tests")
-        if place.parts[0] in ("data", "benchmarks", "house", "journeys") or str(place.with_suffix("")) in OF_NO_MODULE:
+        if (
+            place.parts[0] in ("data", "benchmarks", "house", "journeys", "site")
+            or str(place.with_suffix("")) in OF_NO_MODULE
+        ):
             continue
         files = files_under_test(path)
         assert files, f"{path}: no module at its path"
