@@ -105,9 +105,11 @@ def test_a_lock_names_packages_and_hashes_and_no_place_to_fetch_them_from(lock):
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_what_a_locked_package_needs_is_locked_too(lock):
-    """Of those that are installed here: the others' metadata cannot be read."""
-    there = {pin.name for pin in locked(lock) if pin.holds({})}
-    for name in there & INSTALLED.keys():
+    """Of those that are installed here in the locked version: the others' metadata cannot be read."""
+    there = {pin.name: pin.version for pin in locked(lock) if pin.holds({})}
+    for name in there.keys() & INSTALLED.keys():
+        if Version(INSTALLED[name].version) != there[name]:
+            continue  # as in the environment of `make test-lower`
         for needed in map(Requirement, INSTALLED[name].requires or ()):
             if needed.marker is None or needed.marker.evaluate({"extra": ""}):
                 assert canonicalize_name(needed.name) in there, f"{name}: {needed}: {RENEW}"

@@ -27,7 +27,8 @@ def files_entered(function):
 
 def test_nine_files_and_the_tap_lead_from_ids_to_logits():
     model = shared_transformer()
-    assert files_entered(lambda: model(SOURCE, TARGET)) == {
+    watching = {"layers/constructor_config"}  # watches the attributes that Keras before 3.16 sets in every call
+    assert files_entered(lambda: model(SOURCE, TARGET)) - watching == {
         "model/interface",
         "model/transformer",
         "model/embedding",
@@ -38,5 +39,4 @@ def test_nine_files_and_the_tap_lead_from_ids_to_logits():
         "attention/scores",
         "layers/keras_layers",
         "layers/tap",  # returns what it is given
-        "layers/constructor_config",  # watches the attributes that Keras sets
     }
