@@ -142,3 +142,15 @@ def test_other_errors_of_the_system_keep_their_traceback():
 
     with pytest.raises(OSError, match="Input/output"):
         command([])
+
+
+def test_a_training_may_begin_in_the_folder_that_has_results_of_the_packaged_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("runs/demo/evaluations/test", "runs/other/evaluations/test"):
+        Path(folder).mkdir(parents=True)
+    assert RunDirectory.create(Path("runs/demo")).root == Path("runs/demo")
+    with pytest.raises(InputError, match=r"runs/other: expected a new or an empty folder, found 'evaluations' in it"):
+        RunDirectory.create(Path("runs/other"))
+    Path("runs/demo/mine").touch()
+    with pytest.raises(InputError, match=r"runs/demo: expected a new or an empty folder, found 'mine' in it"):
+        RunDirectory.create(Path("runs/demo"))

@@ -335,9 +335,12 @@ class RunDirectory:
         """Raises an `InputError` if the folder of a new run is not empty.
 
         The lock file, the list `written` and temporary files of the config may be there. A training that is killed at
-        its start leaves them.
+        its start leaves them. In `runs/demo`, evaluations of the packaged run may be there; an evaluation of the new
+        run replaces the one of the same name.
         """
         names = {path.name for path in self.root.iterdir()} - {self._lock.name, self.written.path.name}
+        if self.root.absolute() == DEMO_RESULTS.absolute() and not self.config.exists():
+            names -= {"evaluations"}
         unexpected = sorted(name for name in names if not is_temporary(name, self.config))
         if unexpected and not self.config.exists():
             raise InputError(
