@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 from tests.support.locks import locked
 
 ROOT = Path(__file__).parents[2]
-ONLY_A_FILE = {"namex": "Apache-2.0"}  # it ships the text of its licence, but does not say the name
-OF_OTHER_SYSTEMS = {"appnope": "BSD-2-Clause", "cffi": "MIT", "pycparser": "BSD-3-Clause"}  # not installed here
+ONLY_A_FILE = {"namex": "Apache-2.0", "axe-playwright-python": "MIT License"}  # they do not name the licence they ship
+OF_OTHER_SYSTEMS = {"appnope": "BSD-2-Clause", "pywin32-ctypes": "BSD-3-Clause"}  # not installed here
 HEAD = """# Licences of what is installed
 
 `make licences` writes this list, by `pip-licenses`, of all packages in [requirements.lock](../requirements.lock) and
