@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from werkzeug.test import Client
 
 from data.demo.lexicon import NOUNS
@@ -476,8 +477,9 @@ def empty_folder(loaded_once, tmp_path, monkeypatch):
 
 @pytest.mark.minutes
 def test_the_way_of_build_ends_in_a_service_that_answers(empty_folder):
+    empty_folder.write("my.yaml", blocks(BUILD, "yaml"))
     ended = tell(BUILD, empty_folder)
-    assert len(ended) == 6 and all(command.status == 0 for command in ended.values())
+    assert len(ended) == 5 and all(command.status == 0 for command in ended.values())
     for left in ("evaluations/test/viewer.html", "corpus_report.json"):
         assert (empty_folder.root / "runs/my" / left).is_file()
     shown = {line.split()[0] for line in blocks(BUILD, "text")[0].splitlines()} - {"vocabulary"}
@@ -491,8 +493,11 @@ def test_the_way_of_build_ends_in_a_service_that_answers(empty_folder):
 
 @pytest.mark.minutes
 def test_a_ready_model_is_trained_further_compared_and_taken_back(empty_folder, capsys):
+    (config,) = blocks(OPUS, "yaml")
+    assert yaml.safe_load(config) == yaml.safe_load((ROOT / "configs" / "opus.yaml").read_text(encoding="utf-8"))
+    empty_folder.write("domain.yaml", [config])
     ended = tell(OPUS, empty_folder)
-    assert len(ended) == 10 and all(command.status == 0 for command in ended.values())
+    assert len(ended) == 9 and all(command.status == 0 for command in ended.values())
     (compared,) = [command.stdout for line, command in ended.items() if line.startswith("qkv compare")]
     assert "20 sentences" in compared and "runs/domain/evaluations/test" in compared
     taken_back, from_python = blocks(OPUS, "python")
