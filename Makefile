@@ -271,8 +271,6 @@ mutation: .venv-mutation/ready
 	@.venv-mutation/bin/python -m tests.benchmarks.mutation $(if $(MUTANTS),--sample $(MUTANTS))
 
 clean:
-	@echo "== removing $(VENV), .venv-benchmark, .venv-race, .venv-lower, .venv-next-*, .venv-mutation, caches and runs/demo"
-	@rm -rf $(VENV) .venv-benchmark .venv-race .venv-race-keras .venv-lower .venv-next-* .venv-mutation .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@echo "== removing $(VENV), all other environments, dist, caches and runs/demo"
-	@rm -rf $(VENV) .venv-benchmark .venv-race .venv-race-keras .venv-lower .venv-mutation .venv-release .venv-workflows dist .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-* dist build .mutation runs/demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

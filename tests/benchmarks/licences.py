@@ -30,7 +30,9 @@ def installed_licences() -> dict[str, str]:
     """The licence of each package of this environment, by its normalised name."""
     command = [Path(sys.executable).parent / "pip-licenses", "--format=json", "--from=mixed", "--with-system"]
     listed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return {canonicalize_name(one["Name"]): one["License"] for one in listed} | ONLY_A_FILE | IN_PARTS | OF_OTHER_SYSTEMS
+    return (
+        {canonicalize_name(one["Name"]): one["License"] for one in listed} | ONLY_A_FILE | IN_PARTS | OF_OTHER_SYSTEMS
+    )
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ class TestFiles:
     @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
     def test_every_config_says_at_its_top_how_to_run_it(self, path: Path):
         header = re.match(r"(#.*\n)+", path.read_text()).group()
-        assert f"python train.py --config configs/{path.name}" in header
+        assert re.search(rf"^#   (python train.py --config|cp) configs/{path.name}\b", header, re.MULTILINE)
 
     @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
     def test_a_saved_config_loads_as_an_equal_one(self, path: Path, tmp_path: Path):

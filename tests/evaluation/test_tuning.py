@@ -187,7 +187,7 @@ def test_a_folder_in_its_place_is_refused_in_one_message(run, capsys):
 
 @pytest.mark.parametrize("choice", ["on", "off"])
 def test_a_run_that_is_read_only_is_refused_before_the_search(choice, tuned, monkeypatch, capsys):
-    monkeypatch.setattr(evaluate, "importing_tensorflow", None)
+    monkeypatch.setattr("qkv.commands.cli.importing_tensorflow", None)
     monkeypatch.setattr(os, "access", lambda path, mode, **how: mode == os.R_OK)
     assert evaluate.main([str(tuned), "--tune", choice]) == 2
     assert f"{RunDirectory(tuned).decoding}: cannot be created: {tuned} is read-only" in capsys.readouterr().err
@@ -218,7 +218,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_tuned_is_refused(case, tuned, monkeypatch, capsys):
-    monkeypatch.setattr(evaluate, "importing_tensorflow", None)
+    monkeypatch.setattr("qkv.commands.cli.importing_tensorflow", None)
     options, expected = REFUSED[case]
     assert evaluate.main([str(tuned), *options]) == 2
     assert expected in capsys.readouterr().err and RunDirectory(tuned).decoding.exists()

@@ -322,7 +322,9 @@ class Folder:
     def run_main(self, arguments, given):
         """Calls a command's `main` with its arguments, in this folder."""
         name, rest = arguments[0].removesuffix(".py"), arguments[1:]
-        if name == "live" and "--page" not in rest:  # it would serve until it is interrupted: tests/commands/test_live.py
+        if (
+            name == "live" and "--page" not in rest
+        ):  # it would serve until it is interrupted: tests/commands/test_live.py
             importlib.import_module("qkv.commands.live").make_parser().parse_args(rest)
             return Ended(0, "", "")
         if name != "import_marian":

@@ -9,6 +9,7 @@ import pytest
 from werkzeug.test import Client
 
 from qkv.errors import InputError
+from qkv.files.run_directory import RunDirectory
 from qkv.inspection.archive import AttentionArchive
 from qkv.live.access import TOKEN_HEADER, AccessCheck
 from qkv.live.application import MOST_BYTES, MOST_WAITING, LivePage
@@ -27,7 +28,7 @@ class StubRun:
 
     def __init__(self, folder):
         self.name = "stub"
-        self.run = SimpleNamespace(directory=SimpleNamespace(root=folder))
+        self.run = SimpleNamespace(directory=RunDirectory(folder))
         self.gate = threading.Event()
         self.gate.set()
         self.asked = []
