@@ -37,9 +37,10 @@ help:
 	@echo "make clean        remove the virtual environment, caches and runs/demo"
 
 # Made once, and again when the locks or the interpreter change. Nothing is installed whose hash is not in the lock, and
-# nothing is built but qkv itself, which stays in this folder. The stamps are written last.
+# nothing is built but qkv itself, which stays in this folder. Python compiles a module when it is first imported, for
+# most are never imported. The stamps are written last.
 INSTALL_SELF := -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
-INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-compile
 
 $(VENV)/runtime: requirements.lock
 	@echo "== making the virtual environment $(VENV) with $(PYTHON)"
