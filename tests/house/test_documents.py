@@ -258,8 +258,9 @@ class Folder:
     """A folder like the repository's root, in which commands run within this process."""
 
     def __init__(self, root):
-        self.root = root
+        self.root, self.empty = root, root / "empty"
         self.ended = {}
+        self.empty.mkdir()
         (root / "configs").symlink_to(ROOT / "configs")
         (root / "requirements.txt").symlink_to(ROOT / "requirements.txt")
         (root / "opus-mt-en-fr").symlink_to(ROOT / "tests" / "exchange" / "golden" / "marian")
@@ -322,16 +323,15 @@ class Folder:
     def run_main(self, arguments, given):
         """Calls a command's `main` with its arguments, in this folder."""
         name, rest = arguments[0].removesuffix(".py"), arguments[1:]
-        if (
-            name == "live" and "--page" not in rest
-        ):  # it would serve until it is interrupted: tests/commands/test_live.py
+        if name == "live" and "--page" not in rest:  # it would serve until it is interrupted
             importlib.import_module("qkv.commands.live").make_parser().parse_args(rest)
             return Ended(0, "", "")
         if name != "import_marian":
             self.make_runs(name, rest)
         tiny = self.tiny_settings(rest) if "--config" in rest or name == "doctor" else {}
         options = [f"--{key}={value}" for key, value in tiny.items() if f"--{key}" not in rest]
-        ended = run(self.root, "-m", "qkv", name, *rest, *options, given=given)
+        of_package = rest == [] or "demo" in rest  # in a folder of its own, for its results go to runs/demo
+        ended = run(self.empty if of_package else self.root, "-m", "qkv", name, *rest, *options, given=given)
         self.ended[name, *rest] = ended
         return ended
 
