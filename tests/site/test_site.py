@@ -4,6 +4,7 @@ import re
 import subprocess
 from contextlib import contextmanager
 from functools import cache, partial
+from html import unescape
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import unquote, urljoin, urlsplit
@@ -158,6 +159,20 @@ def test_each_page_has_a_title_a_language_and_a_description(site):
         assert re.fullmatch(r"qkv|\S.* - qkv", page.findtext("head/title").strip()), name
         if not name.startswith(("files/", "404", "search", "genindex", "py-modindex")):
             assert page.xpath("//meta[@name='description']/@content"), name
+
+
+# The reference
+
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)  # lxml ends it at the list of its arguments
+LOST_TYPE = re.compile(r"\[\s*,|\[\s*\](?!, )|,\s*,|,\s*\]|:\s*[,)=]|→\s*(?:[|,]|$)|~")  # but `Callable[[], None]`
+
+
+def test_signatures_of_the_reference_have_no_empty_types(site):
+    pages = pages_of(site, "extend/reference/*.html")
+    signatures = [found for path in pages.values() for found in SIGNATURE.findall(path.read_text(encoding="utf-8"))]
+    shown = [unescape(re.sub(r"<[^>]+>", "", signature)).removesuffix("¶") for signature in signatures]
+    assert len(shown) > 250
+    assert [text for text in shown if LOST_TYPE.search(text)] == []
 
 
 # In a browser
