@@ -45,6 +45,7 @@ QUESTIONS = {
     "tensorflow serving": "use/export.html",
     "colab": "use/first_hour.html",
     "register a custom score": "extend/plugins.html",
+    "custom attention score": "extend/plugins.html",
     "huggingface marian": "use/opus.html",
     "why divide by sqrt d_k": "learn/attention.html",
     "SelfAttention": "extend/reference/layers.html#qkv.SelfAttention",
