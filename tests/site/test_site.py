@@ -224,6 +224,15 @@ def test_no_page_scrolls_sideways_on_a_phone_or_asks_another_host(browser, addre
     assert wide == []
 
 
+@pytest.mark.parametrize("width", [1216, 1280, 1312, 1313])
+def test_contents_of_a_page_are_beside_it_on_a_laptop(browser, address, width):
+    with open_window(browser, viewport={"width": width, "height": 800}) as (page, _):
+        page.goto(address + "gallery.html")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        column = page.locator(".toc-drawer").bounding_box()
+        assert column["x"] + column["width"] <= width
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["index.html", "use/commands.html", "search.html?q=resume"])
 def test_nothing_keeps_anybody_from_reading_a_page(browser, address, name, scheme):
