@@ -97,5 +97,15 @@ def describe_page(app, page, template, context, document):
         )
 
 
+def link_pictures(app, page, template, context, document):
+    """Makes each picture a link to itself in full size."""
+    image = re.compile(r'(<a [^>]*>\s*)?<img [^>]*?src="([^"]+\.png)"[^>]*>')
+    if "body" in context:
+        context["body"] = image.sub(
+            lambda found: found[0] if found[1] else f'<a href="{found[2]}">{found[0]}</a>', context["body"]
+        )
+
+
 def setup(app):
     app.connect("html-page-context", describe_page)
+    app.connect("html-page-context", link_pictures)

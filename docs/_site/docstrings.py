@@ -37,7 +37,6 @@ SHOWN_LENGTH = 60
 
 OUTSIDE = {"np": "numpy", "pd": "pandas", "tf": "tensorflow"}
 TYPES = {
-    "Any": "",
     "ScoreArgument": "str | dict | qkv.attention.scores.Score",
     "MechanismArgument": "str | dict | qkv.attention.mechanisms.Mechanism",
     "InitializerArgument": "str | dict | keras.Initializer",
@@ -50,7 +49,7 @@ TYPES = {
     "Colormap": "matplotlib.colors.Colormap",
     "Callback": "keras.callbacks.Callback",
 }
-"""Types of the source, and what signatures show instead. An argument of the type `Any` has no type."""
+"""Types of the source, and what signatures show instead."""
 OPAQUE = {"Ban", "Calibration", "SpooledPairs"}
 """Types that users only pass on, which signatures show without a link."""
 MODULES = {
@@ -104,12 +103,17 @@ def show_signature(app, what, name, value, options, arguments, result):
     if node is None:
         return None
     if isinstance(node, ast.ClassDef):
-        return f"({', '.join(fields(value))})", None
+        keyword_only = {field.name for field in getattr(value, "__dataclass_fields__", {}).values() if field.kw_only}
+        arguments = dict(fields(value))
+        shown = [argument for name, argument in arguments.items() if name not in keyword_only]
+        if keyword_only:
+            shown += ["*", *(argument for name, argument in arguments.items() if name in keyword_only)]
+        return f"({', '.join(shown)})", None
     module = inspect.getmodule(value.__init__ if isinstance(value, type) else value)
     is_bound = isinstance(value, type) or (what == "method" and not is_static(name))
     arguments = signature(node.args, module, skip=is_bound)
     result = "" if isinstance(value, type) or node.returns is None else public_type(node.returns, module)
-    return f"({', '.join(arguments)})", None if result == "None" or re.search(r"\bAny\b", result) else result or None
+    return f"({', '.join(arguments)})", None if result == "None" else result or None
 
 
 def is_static(name):
@@ -139,7 +143,7 @@ def tree(value):
 
 
 def fields(value):
-    """Yields the arguments of a dataclass or a named tuple."""
+    """Yields the name of each field of a dataclass or a named tuple, and its argument as a signature shows it."""
     for base in reversed([base for base in value.__mro__ if base.__module__.startswith("qkv")]):
         module = inspect.getmodule(base)
         for node in tree(base).body:
@@ -148,7 +152,7 @@ def fields(value):
                 if isinstance(default, ast.Call):  # field(default_factory=dict)
                     default = next(ast.Call(x.value, [], []) for x in default.keywords if x.arg == "default_factory")
                 if not ast.unparse(node.annotation).startswith("ClassVar"):
-                    yield argument(node.target.id, node.annotation, default, module)
+                    yield node.target.id, argument(node.target.id, node.annotation, default, module)
 
 
 def signature(node, module, skip):
@@ -184,8 +188,9 @@ def argument(name, annotation, default, module):
 
 
 def public_type(annotation, module):
-    """Returns a type as readers know it, with `~` before the names of this package."""
-    return ast.unparse(PublicNames(module).visit(deepcopy(annotation)))
+    """Returns a type as readers know it, with `~` before the names of this package. Returns "" for `Any` alone."""
+    shown = ast.unparse(PublicNames(module).visit(deepcopy(annotation)))
+    return "" if shown == "Any" else shown
 
 
 class PublicNames(ast.NodeTransformer):

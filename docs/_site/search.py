@@ -12,8 +12,10 @@ from docutils import nodes
 from sphinx import addnodes
 
 REPORTS = ("changes", "contributing", "data/", "extend/reference/", "licences", "measurements/", "tests")
-"""Beginnings of names of pages that report or list instead of explain. They count half: who asks for ensembles wants to
-know how to make one before how good one was. A name that is spelled as in the reference finds it first."""
+WEIGHTS = {"lessons/": 0.75, **dict.fromkeys((*REPORTS, "use/coming_from"), 0.5)}
+"""Weights of pages by the beginnings of their names. Pages that report or list instead of explain count half: who asks
+for ensembles wants to know how to make one before how good one was. A name that is spelled as in the reference finds it
+first. Lessons ask before they answer."""
 HIDDEN = (nodes.comment, nodes.raw, nodes.substitution_definition, addnodes.toctree, addnodes.pending_xref_condition)
 
 
@@ -78,7 +80,7 @@ def write_index(app, exception):
         pages = [
             {
                 "address": app.builder.get_target_uri(page),
-                "weight": 0.5 if page.startswith(REPORTS) else 1,
+                "weight": next((weight for start, weight in WEIGHTS.items() if page.startswith(start)), 1),
                 "sections": page_sections(app.env.get_doctree(page)),
             }
             for page in sorted(app.env.found_docs)

@@ -4,6 +4,7 @@ import re
 import subprocess
 from contextlib import contextmanager
 from functools import cache, partial
+from html import unescape
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import unquote, urljoin, urlsplit
@@ -21,6 +22,8 @@ PHONE = {"width": 390, "height": 780}
 SMALL_PHONE = {"width": 360, "height": 640}
 MADE_BEFORE = [f"--assume-old=.venv/{stamp}" for stamp in ("runtime", "qkv", "tests")]
 
+ATTENTION = "use/commands.html#how-do-i-get-the-attention"
+REPETITION = ("use/commands.html#every-translation-is-the-same", "use/commands.html#a-translation-repeats")
 QUESTIONS = {
     "padding mask": "use/layers.html#masks",
     "nan": "use/commands.html#the-loss-is-nan-training-has-diverged",
@@ -28,9 +31,9 @@ QUESTIONS = {
     "resume": "use/commands.html#how-do-i-resume-or-continue-training",
     "continue training": "use/training.html#stopping-and-continuing",
     "fine-tune": "use/better_models.html",
-    "out of memory": "use/gpu.html#memory",
+    "out of memory": ("use/gpu.html#memory", "use/commands.html#out-of-memory"),
     "visualize attention": "use/viewer.html",
-    "attention weights in python": "use/python.html",
+    "attention weights in python": ("use/python.html", "use/commands.html#how-do-i-get-the-attention"),
     "opus-mt": "use/import.html",
     "ctranslate2": "use/export.html#ctranslate2",
     "length penalty": "use/evaluation.html#length-penalty-and-beam",
@@ -49,9 +52,32 @@ QUESTIONS = {
     "why divide by sqrt d_k": "learn/attention.html",
     "SelfAttention": "extend/reference/layers.html#qkv.SelfAttention",
     "Run.translate()": "extend/reference/runs.html#qkv.Run.translate",
+    "What command gives me the attention matrix of a sentence pair, and its picture?": ATTENTION,
+    "attention matrix of a sentence pair": ATTENTION,
+    "save attention matrix as image": ATTENTION,
+    "BLEU is 3": "use/commands.html#bleu-is-0",
+    "My BLEU is 3 with 20,856 sentence pairs. What can I do?": "use/commands.html#bleu-is-0",
+    "train Marian model further": "use/import.html#training-an-imported-model-further",
+    "I have an OPUS-MT model and more training data: how do I train it further?": ("use/opus.html", "use/import.html"),
+    "How do I resume training from a saved checkpoint?": "use/commands.html#how-do-i-resume-or-continue-training",
+    "continue after interruption": (
+        "use/training.html#stopping-and-continuing",
+        "use/keras.html#epochs-and-interruptions",
+    ),
+    "How is the padding mask made?": "use/layers.html#masks",
+    "I want to translate with CTranslate2 what I trained here": "use/export.html#ctranslate2",
+    "out of memory same effective batch size": ("use/gpu.html#memory", "use/commands.html#out-of-memory"),
+    "OOM": ("use/gpu.html#memory", "use/commands.html#out-of-memory"),
+    "gradient accumulation": ("use/gpu.html#memory", "use/commands.html#out-of-memory"),
+    "The translation repeats the same word again and again": REPETITION,
+    "repetition": REPETITION,
+    "alignment file format": "use/better_models.html#guided-attention",
+    "heads do not look like an alignment": ("use/commands.html#my-heads", "use/alignment.html"),
+    "which head aligns": ("use/alignment.html", "use/commands.html#my-heads"),
+    "qkv draw": "use/viewer.html",
 }
 """What newcomers ask, as in the trackers of OpenNMT, tensorflow/nmt, OPUS-MT, BertViz and Keras, and the page that
-answers it; with an anchor, the section."""
+answers it; with an anchor, the section whose anchor begins so. Some questions have several right answers."""
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +187,20 @@ def test_each_page_has_a_title_a_language_and_a_description(site):
             assert page.xpath("//meta[@name='description']/@content"), name
 
 
+# The reference
+
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)  # lxml ends it at the list of its arguments
+LOST_TYPE = re.compile(r"\[\s*,|\[\s*\](?!, )|,\s*,|,\s*\]|:\s*[,)=]|→\s*(?:[|,]|$)|~")  # but `Callable[[], None]`
+
+
+def test_signatures_of_the_reference_have_no_empty_types(site):
+    pages = pages_of(site, "extend/reference/*.html")
+    signatures = [found for path in pages.values() for found in SIGNATURE.findall(path.read_text(encoding="utf-8"))]
+    shown = [unescape(re.sub(r"<[^>]+>", "", signature)).removesuffix("¶") for signature in signatures]
+    assert len(shown) > 250
+    assert [text for text in shown if LOST_TYPE.search(text)] == []
+
+
 # In a browser
 
 
@@ -184,6 +224,15 @@ def test_no_page_scrolls_sideways_on_a_phone_or_asks_another_host(browser, addre
     assert wide == []
 
 
+@pytest.mark.parametrize("width", [1216, 1280, 1312, 1313])
+def test_contents_of_a_page_are_beside_it_on_a_laptop(browser, address, width):
+    with open_window(browser, viewport={"width": width, "height": 800}) as (page, _):
+        page.goto(address + "gallery.html")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        column = page.locator(".toc-drawer").bounding_box()
+        assert column["x"] + column["width"] <= width
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["index.html", "use/commands.html", "search.html?q=resume"])
 def test_nothing_keeps_anybody_from_reading_a_page(browser, address, name, scheme):
@@ -199,7 +248,8 @@ def search(page, query):
 
 
 def answers(found, wanted):
-    return found == wanted or ("#" not in wanted and found.split("#")[0] == wanted)
+    addresses = [wanted] if isinstance(wanted, str) else wanted
+    return any(found.startswith(address) if "#" in address else found.split("#")[0] == address for address in addresses)
 
 
 def test_the_search_finds_the_right_page_first(browser, address):

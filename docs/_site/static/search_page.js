@@ -15,7 +15,7 @@ function element(name, attributes, ...children) {
 /* The part of a text that begins shortly before the first word of the query, with such words marked. */
 function excerptOf(text, words) {
   const parts = text.split(/([\p{L}\p{N}]+)/u);
-  const found = parts.map((part, index) => index % 2 === 1 && words.has(stem(wordsOf(part)[0] || "")));
+  const found = parts.map((part, index) => index % 2 === 1 && words.has(stemsIn(part)[0]));
   const start = Math.max(0, found.indexOf(true) - 16);
   const shown = [];
   for (let index = start, length = 0; index < parts.length && length < EXCERPT; length += parts[index++].length)
@@ -25,7 +25,7 @@ function excerptOf(text, words) {
 
 function show() {
   const query = field.value.trim();
-  const words = new Set(stemsOf(query));
+  const words = shownStems(query);
   const results = rank(query);
   status.textContent = !query ? "" : results.length ? "" : `Nothing was found for “${query}”.`;
   list.replaceChildren(
