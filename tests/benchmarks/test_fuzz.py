@@ -8,6 +8,7 @@ import pytest
 
 from tests.benchmarks.fuzzed_files import KINDS
 from tests.support import ROOT
+from tests.support.minutes import by_hand
 
 pytestmark = [
     pytest.mark.minutes,
@@ -18,6 +19,7 @@ pytestmark = [
 SECONDS = 0.15
 
 
+@by_hand
 def test_a_few_changed_files_of_each_kind_are_read_or_refused():
     options = ["--seed", "3", "--minutes", str(SECONDS * len(KINDS) / 60)]
     command = [sys.executable, "-m", "tests.benchmarks.fuzz", *options]

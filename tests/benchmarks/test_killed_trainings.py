@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.support import ROOT
+from tests.support.minutes import by_hand
 
 pytestmark = [
     pytest.mark.minutes,
@@ -14,6 +15,7 @@ pytestmark = [
 ]
 
 
+@by_hand
 def test_a_training_killed_at_some_of_its_writes_ends_the_same():
     command = [sys.executable, "-m", "tests.benchmarks.kill_every_write", "--what", "training", "--every", "60"]
     answer = subprocess.run([*command, "--kills", "1"], cwd=ROOT, capture_output=True, text=True)

@@ -34,5 +34,6 @@ def test_the_same_number_draws_the_same_config(text, tmp_path):
 
 
 @pytest.mark.minutes
+@by_hand
 def test_a_run_of_random_settings_is_killed_resumed_evaluated_and_shown(text, tmp_path):
     check_run(Draw(2, text, tmp_path / "runs").config(), tmp_path, random.Random(2))  # the rules of 1 leave no text

@@ -247,7 +247,7 @@ def test_without_gold_links_the_last_layer_is_read_and_its_error_rate_said_to_be
 def test_what_needs_gold_links_or_cross_attention_is_refused_before_tensorflow_is_loaded(
     reverse, text, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(align, "importing_tensorflow", None)
+    monkeypatch.setattr("qkv.commands.cli.importing_tensorflow", None)
     files = ["--source", str(text / "text.zh"), "--target", str(text / "text.en")]
     assert align.main([str(reverse), *files, "--probabilities"]) == 2
     assert "probabilities are calibrated on gold alignments, and its config names none" in capsys.readouterr().err

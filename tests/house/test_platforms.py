@@ -11,6 +11,7 @@ from qkv.config.yaml import dump_yaml
 from qkv.files.json import read_json_object
 from qkv.files.run_directory import RunDirectory
 from tests.support import KEPT_RUNS, ROOT
+from tests.support.minutes import by_hand
 from tests.support.processes import run_without
 from tests.support.tiny_runs import small_settings, write_small_corpus
 
@@ -123,6 +124,7 @@ def test_a_reader_that_leaves_is_no_error_and_tensorflow_text_gives_the_same_res
 SMOKE = ROOT / ".ci" / "smoke.py"
 
 
+@by_hand
 def test_the_script_for_other_systems_goes_from_training_to_the_page(tmp_path):
     pytest.importorskip("ctranslate2")
     done = run_without(WINDOWS_LACKS, tmp_path, SMOKE)

@@ -282,7 +282,7 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
 def test_contradicting_options_are_told_before_tensorflow_is_loaded(case, started, monkeypatch, capsys):
-    monkeypatch.setattr(evaluate, "importing_tensorflow", None)
+    monkeypatch.setattr("qkv.commands.cli.importing_tensorflow", None)
     arguments, pattern = CONTRADICTIONS[case]
     text = str(started.parent / "corpus" / "test.en")
     words = [text if word == "text" else word for word in arguments]

@@ -6,7 +6,8 @@ import pytest
 
 ALL_CASES = bool(os.environ.get("ALL_CASES"))
 by_hand = pytest.mark.skipif(not ALL_CASES, reason="run by hand: make all-cases")
-"""Marks further cases of a test that takes minutes: its first case is always run."""
+"""Marks further cases of a test that takes minutes: its first case is always run. Also marks a short pass of what has a
+target or a workflow of its own: `make long`, `make fuzz`, `.ci/smoke.py`."""
 
 
 def first_at_once(cases, ids=None):
