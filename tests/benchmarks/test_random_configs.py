@@ -7,6 +7,7 @@ import pytest
 from qkv.config.choices.model import MECHANISM_INFO
 from qkv.config.run import flat_settings
 from tests.benchmarks.random_configs import Draw, check_run, fields_of, names_of, write_corpora
+from tests.support.minutes import by_hand
 
 
 @pytest.fixture(scope="module")
