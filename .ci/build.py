@@ -80,6 +80,9 @@ Issues = "{address}/issues"
 def copy_sources(folder: Path, version: str) -> None:
     """Copies what the package is built from, without files that git ignores, and makes it fit for an index."""
     tracked = git("ls-files", "--cached", "--others", "--exclude-standard", "pipeline/qkv").splitlines()
+    if not tracked:  # an unpacked archive of the sources, without git
+        files = sorted(path for path in (ROOT / "pipeline/qkv").rglob("*") if path.is_file())
+        tracked = [path.relative_to(ROOT).as_posix() for path in files if path.parent.name != "__pycache__"]
     for name in [*SOURCES, *tracked]:
         if (ROOT / name).is_file():  # a file may be deleted, and not committed yet
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
