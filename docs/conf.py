@@ -6,26 +6,18 @@ Nothing is loaded from elsewhere, so that the site also works offline.
 
 import os
 import re
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 
 from docutils import nodes
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_site"))
 
-
-def repository_address():
-    """Returns the address of the repository on GitHub, from a workflow or from the remote `origin`; None without."""
-    if name := os.environ.get("GITHUB_REPOSITORY"):
-        return f"https://github.com/{name}"
-    command = ["git", "-C", str(DOCS), "remote", "get-url", "origin"]
-    remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = re.search(r"github\.com[:/]([\w.-]+/[\w.-]+?)(\.git)?\s*$", remote)
-    return found and f"https://github.com/{found[1]}"
-
+# `make dist` finds the address of the repository in the same way.
+BUILD = run_path(str(DOCS.parent / ".ci" / "build.py"))
 
 # The project
 
@@ -33,7 +25,7 @@ project = "qkv"
 author = "The qkv authors"
 version = release = re.search('__version__ = "(.+)"', (DOCS.parent / "pipeline/qkv/version.py").read_text())[1]
 language = "en"
-repository = repository_address()
+repository = BUILD["repository_address"](BUILD["git"]("remote", "get-url", "origin"), dict(os.environ))
 
 # Pages
 
@@ -78,7 +70,7 @@ html_additional_pages = {"404": "404.html"}
 html_show_sourcelink = html_copy_source = html_show_copyright = html_use_index = False
 html_context = {"site_root": f"/{repository.split('/')[-1]}/" if repository else "/"}  # as GitHub serves it
 html_theme_options = {"top_of_page_buttons": []}
-if repository:
+if repository and repository.startswith("https://github.com/"):
     html_theme_options = {
         "top_of_page_buttons": ["edit"],
         "source_repository": repository,

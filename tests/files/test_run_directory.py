@@ -146,7 +146,7 @@ def test_other_errors_of_the_system_keep_their_traceback():
 
 def test_a_training_may_begin_in_the_folder_that_has_results_of_the_packaged_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for folder in ("runs/demo/evaluations/test", "runs/other/evaluations/test"):
+    for folder in ("runs/demo/evaluations/test", "runs/demo/live/0001", "runs/other/evaluations/test"):
         Path(folder).mkdir(parents=True)
     assert RunDirectory.create(Path("runs/demo")).root == Path("runs/demo")
     with pytest.raises(InputError, match=r"runs/other: expected a new or an empty folder, found 'evaluations' in it"):

@@ -32,6 +32,10 @@ PACKAGED = Path(__file__).absolute().parents[1] / DEMO
 """The folder of that run. Nothing is ever written into it."""
 DEMO_RESULTS = Path("runs") / DEMO
 """The folder for results of that run, below which `train.py` also trains a demo."""
+EVALUATIONS = "evaluations"
+"""The folder of a run for its evaluations."""
+LIVE = "live"
+"""The folder of a run for answers that were saved from the live page."""
 OLDEST_VERSION = 0, 2  # major and minor number of the oldest version whose runs can be read
 _CHECKPOINT = re.compile(r"(best|(update|passing)-[0-9]{8,})\.npz")
 _VERSION = re.compile(r"# made by qkv (([0-9]{1,9})\.([0-9]{1,9})\S{0,40})")
@@ -185,7 +189,7 @@ class RunDirectory:
 
     def evaluation(self, name: str) -> "EvaluationDirectory":
         """Returns the folder of the run's evaluation of this name, such as `test`. It need not exist."""
-        return EvaluationDirectory(self.results / "evaluations" / name)
+        return EvaluationDirectory(self.results / EVALUATIONS / name)
 
     def evaluation_name_problem(self, name: str) -> str | None:
         """Returns a message if no evaluation of this name can be written in the run; None if one can."""
@@ -335,12 +339,12 @@ class RunDirectory:
         """Raises an `InputError` if the folder of a new run is not empty.
 
         The lock file, the list `written` and temporary files of the config may be there. A training that is killed at
-        its start leaves them. In `runs/demo`, evaluations of the packaged run may be there; an evaluation of the new
-        run replaces the one of the same name.
+        its start leaves them. In `runs/demo`, results of the packaged run may be there; an evaluation of the new run
+        replaces the one of the same name.
         """
         names = {path.name for path in self.root.iterdir()} - {self._lock.name, self.written.path.name}
         if self.root.absolute() == DEMO_RESULTS.absolute() and not self.config.exists():
-            names -= {"evaluations"}
+            names -= {EVALUATIONS, LIVE}
         unexpected = sorted(name for name in names if not is_temporary(name, self.config))
         if unexpected and not self.config.exists():
             raise InputError(
@@ -411,12 +415,12 @@ def find_evaluation(path: Path, set_name: str) -> tuple[RunDirectory | None, "Ev
     check_path(path / "sentences.jsonl")
     if (path / "sentences.jsonl").exists():
         return None, EvaluationDirectory(path, attention=path)
-    if path.parent.name == "evaluations":
+    if path.parent.name == EVALUATIONS:
         return RunDirectory.open(_run_of_results(path.parents[1])), EvaluationDirectory(path)
     if (path / "attention" / "sentences.jsonl").exists():  # an evaluation that was moved out of its run
         return None, EvaluationDirectory(path)
     if _run_of_results(path) != path:
-        return RunDirectory.open(PACKAGED), EvaluationDirectory(path / "evaluations" / set_name)
+        return RunDirectory.open(PACKAGED), EvaluationDirectory(path / EVALUATIONS / set_name)
     run = RunDirectory(path)
     if path.is_dir() and not run.config.is_file():
         raise InputError(
@@ -432,7 +436,7 @@ def _run_of_results(root: Path) -> Path:
 
     It is `root`, unless this is a folder `runs/demo` with results of the packaged run.
     """
-    is_of_packaged = root.absolute().parts[-2:] == DEMO_RESULTS.parts and (root / "evaluations").is_dir()
+    is_of_packaged = root.absolute().parts[-2:] == DEMO_RESULTS.parts and (root / EVALUATIONS).is_dir()
     return PACKAGED if is_of_packaged and not _is_run(root) else root
 
 

@@ -31,6 +31,7 @@ from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
 from ..files.atomic import check_run_folder, new_folder
+from ..files.run_directory import LIVE
 from ..inspection.archive import ArchiveWriter
 from ..inspection.viewer.page import content_policy
 from ..run.manifest import archive_manifest
@@ -172,10 +173,6 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(text, status, headers, mimetype="application/json")
 
 
-FOLDER = "live"
-"""The folder of saved answers, inside the run's folder."""
-
-
 def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
     """Saves answers as attention archives, one for each run, which `qkv view`, `draw` and `measure` read.
 
@@ -194,7 +191,7 @@ def save_case(answers: Sequence[tuple[LiveRun, Answer]]) -> list[Path]:
     for live in dict.fromkeys(live for live, _ in answers):
         answers_of_run = [answer for run, answer in answers if run is live]
         live.run.directory.check_results()
-        parent = live.run.directory.results / FOLDER
+        parent = live.run.directory.results / LIVE
         check_run_folder(parent)
         free = (parent / f"{number:04d}" for number in itertools.count(1))
         paths.append(next(path for path in free if not os.path.lexists(path)))
