@@ -84,8 +84,15 @@ answers it; with an anchor, the section whose anchor begins so. Some questions h
 def site(tmp_path_factory):
     """The folder of the site, built as `make docs` does."""
     folder = tmp_path_factory.mktemp("built") / "site"
+    # The tests may run under a make of their own, whose jobs are none of this one's.
+    environment = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
     made = subprocess.run(
-        ["make", "docs", f"SITE={folder}", *MADE_BEFORE], cwd=ROOT, capture_output=True, text=True, check=False
+        ["make", "docs", f"SITE={folder}", *MADE_BEFORE],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert made.returncode == 0, made.stdout + made.stderr
     assert made.stderr == ""
