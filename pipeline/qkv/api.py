@@ -643,10 +643,12 @@ class Run:
     ) -> Path:
         """Writes the run for another program, as `qkv export` does, and checks it on the validation set.
 
+        The folder has a model card, `README.md`: languages, training text, scores, use and limits.
+
         Args:
-            format: `saved_model`, `ctranslate2` or `marian`.
+            format: `saved_model`, `ctranslate2`, `marian` or `argos`.
             folder: the folder to write, which must not exist yet.
-            quantization: with `ctranslate2`, the number format of the weights; by default `float32`.
+            quantization: with `ctranslate2` and `argos`, the number format of the weights; by default `float32`.
             at: with `saved_model`, the readout of its function `align`; see `align`.
 
         Returns:

@@ -31,7 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
-        help="with ctranslate2: store the weights in this number format (default: float32)",
+        help="with ctranslate2 and argos: store the weights in this number format (default: float32)",
     )
     parser.add_argument(
         "--at",

@@ -90,6 +90,11 @@ class DataSettings(Settings):
     temperature: float | None = Field(default=None, ge=1, le=1000)
     """Give each corpus of a list a share of each epoch in proportion to its pairs to the power 1 / temperature.
     null: by weights; 1: as large as they are; 1000: nearly equal."""
+    corpus: Annotated[str | None, MAY_CHANGE] = None
+    """Name the training text for model cards, with version and origin. null: not stated."""
+    licence: Annotated[str | None, MAY_CHANGE] = None
+    """State the licence of the training text, under which exported models are passed on too, such as CC-BY-4.0, for
+    model cards. null: not stated."""
     tokenized: bool = False
     """Declare that spaces separate all words and punctuation already; BLEU then splits the text at spaces only."""
     bleu_tokenizer: Annotated[str, OneOf(BLEU_TOKENIZERS)] | None = None

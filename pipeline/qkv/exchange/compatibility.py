@@ -16,7 +16,7 @@ from ..config.choices.model import MECHANISM_INFO
 from ..errors import InputError
 from ..files.atomic import write_atomically
 from ..run.trained_run import TrainedRun
-from ..text.tokens.marian_tokenizer import SIDES, MarianTokenizer
+from ..text.tokens.marian_tokenizer import SIDES
 
 TRAINING_SETTINGS = {"dropout", "attention_dropout", "activation_dropout"}
 """Settings that have an effect in training only."""
@@ -67,7 +67,11 @@ def check_supported(settings: BaseModel, supported: Mapping[str, Collection[Any]
             check_supported(value, supported, program, key)
         elif name in supported:
             if value not in supported[name]:
-                choices = ", ".join(map(_as_typed, supported[name]))
+                default = type(settings).model_fields[name].default
+                choices = ", ".join(
+                    f"{_as_typed(choice)} (the default)" if choice == default else _as_typed(choice)
+                    for choice in supported[name]
+                )
                 raise InputError(f"{key}: {program} does not support {_as_typed(value)}; expected {choices}")
         elif name not in WITHOUT_EFFECT | SIZES:
             raise InputError(f"{key}: it is not known whether {program} supports this setting")
@@ -87,7 +91,7 @@ def write_subword_models(run: TrainedRun, folder: Path) -> None:
     """
     for side in SIDES:
         imported = run.directory.given_tokenizer.with_name(f"{side}.spm")
-        model = imported.read_bytes() if isinstance(run.tokenizer, MarianTokenizer) else run.tokenizer.model
+        model = imported.read_bytes() if run.directory.has_imported_tokenizer else run.tokenizer.model
         write_atomically(folder / f"{side}.spm", model)
 
 

@@ -10,7 +10,6 @@ from ..errors import InputError, import_optional
 from ..files.atomic import write_atomically
 from ..model.embedding import sinusoidal_positions
 from ..run.trained_run import TrainedRun
-from ..text.tokens.marian_tokenizer import MarianTokenizer
 from ..text.tokens.special_tokens import BOS, EOS, UNK
 from ..text.tokens.tokenizer import Tokenizer
 from .compatibility import STANDARD_TRANSFORMER, NamedWeights, check_supported, write_subword_models
@@ -30,6 +29,29 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
         quantization: the number format of the weights, one of `exchange.export.QUANTIZATIONS`.
 
     Raises:
+        InputError: see `write_model`.
+    """
+    write_model(run, folder, quantization)
+    if run.directory.has_imported_tokenizer:
+        write_subword_models(run, folder)
+    else:
+        write_atomically(folder / TOKENIZER_FILE, run.tokenizer.model)
+
+
+def write_model(
+    run: TrainedRun, folder: Path, quantization: str, *, positions: int = 0, source_start: str | None = None
+) -> None:
+    """Writes a run's model and vocabulary for CTranslate2.
+
+    Args:
+        run: the run.
+        folder: an empty folder.
+        quantization: see `write_ctranslate2`.
+        positions: the number of positions to write if the model has sinusoidal positions and fewer `max_positions`.
+            CTranslate2 refuses longer sentences.
+        source_start: the token that CTranslate2 puts before every source; None for no token.
+
+    Raises:
         InputError: the package ctranslate2 is not installed, CTranslate2 does not support a setting of the model, or
             the number format needs PyTorch, which is not installed.
     """
@@ -46,7 +68,7 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
         activation=getattr(specs.common_spec.Activation, CTRANSLATE2_ACTIVATIONS[settings.activation]),
         alignment_heads=settings.num_heads,  # the mean over all heads of the last layer
     )
-    _set_embeddings(spec, settings, weights)
+    _set_embeddings(spec, settings, weights, positions)
     for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if settings.norm == "pre":
             _set_norm(stack.layer_norm, weights, f"{side}_norm")
@@ -58,7 +80,9 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
     spec.register_target_vocabulary(pieces)
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = (pieces[i] for i in (BOS, EOS, UNK))
     spec.config.decoder_start_token = pieces[BOS]
-    spec.config.add_source_bos = False
+    spec.config.add_source_bos = source_start is not None
+    if source_start is not None:  # decoding starts with `decoder_start_token`, so this token is of the source alone
+        spec.config.bos_token = source_start
     spec.config.add_source_eos = True
     spec.validate()
     try:
@@ -71,13 +95,9 @@ def write_ctranslate2(run: TrainedRun, folder: Path, quantization: str = "float3
             "choose --quantization float32 and load the model with compute_type bfloat16"
         ) from None
     spec.save(str(folder))
-    if isinstance(run.tokenizer, MarianTokenizer):
-        write_subword_models(run, folder)
-    else:
-        write_atomically(folder / TOKENIZER_FILE, run.tokenizer.model)
 
 
-def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
+def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights, positions: int) -> None:
     """Sets the embeddings, the output projection and the positions of a CTranslate2 model."""
     target = weights.take("target_embedding/table")
     source = target if settings.tie_embeddings == "all" else weights.take("source_embedding/table")
@@ -94,7 +114,7 @@ def _set_embeddings(spec: Any, settings: Any, weights: NamedWeights) -> None:
         stack.position_encodings.encodings = (
             weights.take(f"{side}_positions/table")
             if settings.positions == "learned"
-            else sinusoidal_positions(settings.max_positions, settings.d_model, halves)
+            else sinusoidal_positions(max(settings.max_positions, positions), settings.d_model, halves)
         )
 
 

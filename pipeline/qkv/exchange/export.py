@@ -1,6 +1,7 @@
 """Exports a run to the format of another program, and checks the exported model against the run."""
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import RunConfig
 from ..errors import InputError, did_you_mean
+from ..files.atomic import write_atomically
 from ..files.json import write_json
 from ..files.paths import sha256
 from ..files.run_directory import RunDirectory
@@ -26,7 +28,7 @@ class ExportRequest(NamedTuple):
     """A request to export a run.
 
     - format: a key of `EXPORT_FORMATS`.
-    - quantization: with ctranslate2, one of `QUANTIZATIONS`; None for float32.
+    - quantization: with ctranslate2 and argos, one of `QUANTIZATIONS`; None for float32.
     - at: with saved_model, the attention from which `align` reads links, as `LAYER,HEAD,SIDE`. If it is None, links are
       read at the layer, head and side of the run's readout. If the run has no readout, they are read from the mean of
       the last layer's heads.
@@ -54,33 +56,63 @@ class ExportRequest(NamedTuple):
             names = [*EXPORT_FORMATS]
             hint = did_you_mean(self.format, names)
             raise InputError(f"format: expected one of {', '.join(names)}, found {self.format!r:.60}{hint}")
-        for option, option_format in (("quantization", "ctranslate2"), ("at", "saved_model")):
-            if getattr(self, option) is not None and self.format != option_format:
+        for option, formats in (("quantization", ("ctranslate2", "argos")), ("at", ("saved_model",))):
+            if getattr(self, option) is not None and self.format not in formats:
                 raise InputError(f"--{option}: it has no effect with --format {self.format}; leave it out")
         if self.quantization not in (None, *QUANTIZATIONS):
             expected = ", ".join(QUANTIZATIONS)
             raise InputError(f"quantization: expected one of {expected}, found {self.quantization!r:.60}")
-        imported = config.tokenizer.kind == "given" and not RunDirectory(root).own_tokenizer.is_file()
-        if imported and self.format == "saved_model":
+        if self.format in ("saved_model", "argos") and RunDirectory(root).has_imported_tokenizer:
             raise InputError(
-                f"{root}: saved_model does not support the tokenizer of an imported run; expected --format ctranslate2 "
-                "or --format marian"
+                f"{root}: {self.format} does not support the tokenizer of an imported run; expected --format "
+                "ctranslate2 or --format marian"
             )
-        if config.decoding.tag is not None and self.format != "ctranslate2":
+        if config.decoding.tag is not None and self.format not in ("ctranslate2", "argos"):
             raise InputError(
                 f"decoding.tag: {self.format} cannot put a tag before sentences; expected --tag null, or "
-                "--format ctranslate2"
+                "--format ctranslate2 or --format argos"
             )
+        if self.format == "argos":
+            _check_text_for_argos(config)
         if self.format == "saved_model" and set(folder.as_posix()) & set("*?[\\"):
             raise InputError(
                 f"{folder}: TensorFlow cannot load a SavedModel from a path with *, ?, [ or \\; choose another folder"
             )
 
 
+def _check_text_for_argos(config: RunConfig) -> None:
+    """Checks that Argos Translate can read text as the run does.
+
+    Raises:
+        InputError: the training text was divided into words, the run changes the capitals of text that people type, or
+            a language has no code that can name a package.
+    """
+    data = config.data
+    if data.tokenized:
+        raise InputError(
+            "data.tokenized: argos translates text as people write it, and cannot divide it into words first; expected "
+            "a run that was trained on plain text with tokenized: false, such as one of configs/own.yaml, or --format "
+            "ctranslate2"
+        )
+    if data.normalize is not None and data.normalize.lowercase:
+        raise InputError(
+            "data.normalize.lowercase: argos cannot change the capitals of a text; expected false: train on text with "
+            "capitals, or set it in the run's config.yaml if lower-case text alone is to be translated"
+        )
+    for key in ("source_language", "target_language"):
+        code = getattr(data, key)
+        if not re.fullmatch("[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code):
+            raise InputError(
+                f"data.{key}: argos needs the code of a language, such as en or pt-BR, found {code!r:.60}; train with "
+                "such a code, or choose --format ctranslate2"
+            )
+
+
 def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> None:
     """Writes a run in the format of another program, checks the exported model, and writes `manifest.json`.
 
-    The check compares translations and log-probabilities with the run's, see `exchange.parity.check_parity`.
+    A model card, `README.md`, describes the run; see `exchange.model_card`. The check compares translations and
+    log-probabilities with the run's, see `exchange.parity.check_parity`.
 
     Args:
         run: the run, with the decoding settings of the export.
@@ -92,6 +124,7 @@ def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> Non
             names no layer or head of the model, the run has no validation set for the check, or the log-probabilities
             of the exported model differ from the run's.
     """
+    from .model_card import write_model_card
     from .parity import check_parity, read_check_sentences
 
     manifest: dict[str, Any] = {
@@ -105,6 +138,7 @@ def write_export(run: "TrainedRun", folder: Path, request: ExportRequest) -> Non
         "decoding": run.config.decoding.model_dump(),
         "max_positions": run.config.model.max_positions,
     }
+    write_atomically(folder / "README.md", write_model_card(run, request.format).encode())
     exported = EXPORT_FORMATS[request.format].write(run, folder, request, manifest)
     sentences = read_check_sentences(run, request.sentences) if request.sentences else []
     manifest["checked"] = bool(sentences) and exported is not None
@@ -141,6 +175,15 @@ def _write_ctranslate2(run: "TrainedRun", folder: Path, request: "ExportRequest"
     manifest["quantization"] = request.quantization or "float32"
     write_ctranslate2(run, folder, manifest["quantization"])
     return LoadedCTranslate2(folder, run)
+
+
+def _write_argos(run: "TrainedRun", folder: Path, request: "ExportRequest", manifest: dict[str, Any]) -> Any:
+    from .argos_package import LoadedArgos, write_argos
+
+    manifest["quantization"] = request.quantization or "float32"
+    package = write_argos(run, folder, manifest["quantization"])
+    manifest["package"] = package.name
+    return LoadedArgos(package)
 
 
 def _write_marian(run: "TrainedRun", folder: Path, request: "ExportRequest", manifest: dict[str, Any]) -> Any:
@@ -180,6 +223,11 @@ EXPORT_FORMATS = {
     ),
     "marian": ExportFormat(
         "a MarianMTModel of Hugging Face with its tokenizer", ("transformers", "torch"), _write_marian
+    ),
+    "argos": ExportFormat(
+        "a package for Argos Translate and LibreTranslate; needs the package ctranslate2",
+        ("ctranslate2",),
+        _write_argos,
     ),
 }
 QUANTIZATIONS = ("float32", "bfloat16", "float16", "int16", "int8")

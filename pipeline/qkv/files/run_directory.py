@@ -145,6 +145,11 @@ class RunDirectory:
         return self.given_tokenizer if self.given_tokenizer.exists() else self.own_tokenizer
 
     @property
+    def has_imported_tokenizer(self) -> bool:
+        """True if the tokenizer is that of an imported Marian model, with a SentencePiece model for each side."""
+        return self.tokenizer == self.given_tokenizer
+
+    @property
     def inputs(self) -> list[Path]:
         """The paths of all files and folders in the run that a command may read."""
         return [path for path in vars(self).values() if isinstance(path, Path) and path != self.root]

@@ -206,7 +206,7 @@ def pack_tokenizer(run: TrainedRun) -> dict[str, Any]:
     Raises:
         InputError: the tokenizer was imported, or puts a tag before sentences.
     """
-    if run.config.tokenizer.kind == "given" and not run.directory.own_tokenizer.is_file():
+    if run.directory.has_imported_tokenizer:
         raise InputError(f"{run.directory.root}: {PAGE} does not support the tokenizer of an imported run")
     if run.tokenizer.tag is not None:
         raise InputError(f"{run.directory.root}: decoding.tag: {PAGE} does not support tags; expected null")

@@ -9,4 +9,5 @@ The modules, in reading order:
 - `moses`: tokenisation and detokenisation by the rules of Moses
 - `typed_line`: the reader of sentences that users write
 - `sentences`: the division of a line into sentences
+- `language_names`: the English names of languages
 """
