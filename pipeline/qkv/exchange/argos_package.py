@@ -7,7 +7,8 @@ settings of its own: a beam of 4 and a length penalty of 0.2. It copies source w
 import json
 import shutil
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +22,6 @@ from ..run.trained_run import TrainedRun
 from ..runtime.import_tensorflow import silenced_stderr
 from ..text.lines.language_names import name_language
 from ..text.tokens.special_tokens import WORD_START
-from ..text.tokens.tokenizer import Tokenizer
 from .ctranslate2_model import TOKENIZER_FILE, LoadedCTranslate2, write_model
 
 PACKAGE_VERSION = "1.0"
@@ -101,7 +101,7 @@ def subword_model(run: TrainedRun) -> bytes:
     if run.config.tokenizer.kind == "given":
         return tokenizer.model
     left_out, spaces = tokenizer.unread
-    rules = {**dict.fromkeys(left_out, ""), **dict.fromkeys(spaces, " "), **_compositions(_characters(tokenizer))}
+    rules = {**compositions(), **dict.fromkeys(left_out, ""), **dict.fromkeys(spaces, " ")}
     rules.pop("\0", None)  # the end of a text in SentencePiece
     with silenced_stderr():  # SentencePiece reports the number of rules
         normalizer = sentencepiece.SentencePieceNormalizer(
@@ -114,20 +114,26 @@ def subword_model(run: TrainedRun) -> bytes:
     return tokenizer.model + normalizer.serialized_model_proto()
 
 
-def _characters(tokenizer: Tokenizer) -> set[str]:
-    """Returns the characters of all tokens of a vocabulary."""
-    return set().union(*tokenizer.pieces(range(tokenizer.vocabulary_size)))
+def compositions() -> dict[str, str]:
+    """Returns the composed character (NFC) of each sequence of characters that Unicode composes to one character.
 
-
-def _compositions(characters: Iterable[str]) -> dict[str, str]:
-    """Returns the sequences of characters that Unicode composes to one of `characters`, by NFC."""
+    Marks may come in any order, and be partly composed. Syllables of Hangul are left out: SentencePiece would need a
+    rule for each of 11,172, and text is hardly ever written without them.
+    """
     rules = {}
-    for character in characters:
+    for code in chain(range(0xC0, 0xAC00), range(0xF900, 0x2FA1E)):
+        character = chr(code)
+        composed = unicodedata.normalize("NFC", character)
         parts = unicodedata.normalize("NFD", character)
-        for length in range(1, len(parts) + 1):
-            rules[unicodedata.normalize("NFC", parts[:length]) + parts[length:]] = character
-        rules[parts] = character
-    return {sequence: character for sequence, character in rules.items() if sequence != character}
+        if parts == character:
+            continue
+        rules[character] = composed
+        for marks in permutations(parts[1:]):
+            sequence = parts[0] + "".join(marks)
+            if unicodedata.normalize("NFC", sequence) == composed:
+                for length in range(1, len(sequence) + 1):
+                    rules[unicodedata.normalize("NFC", sequence[:length]) + sequence[length:]] = composed
+    return {sequence: composed for sequence, composed in rules.items() if sequence != composed}
 
 
 class LoadedArgos:
