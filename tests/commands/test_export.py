@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from types import SimpleNamespace
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -89,7 +90,9 @@ def test_without_sentences_nothing_is_checked(place, monkeypatch):
         (["--format", "ctranslate2", "--at", "0,0,input"], "--at: it has no effect with --format ctranslate2"),
         (["--format", "saved_model", "--search", "sampling"], "--search: no such option"),
         (["--format", "saved_model", "--at", "7,0,input"], "of 2 heads, from 0; found '7,0,input'"),
-        (["--format", "onnx"], "expected one of saved_model, ctranslate2, marian, found 'onnx'"),
+        (["--format", "onnx"], "expected one of saved_model, ctranslate2, marian, argos, found 'onnx'"),
+        (["--format", "argos", "--at", "0,0,input"], "--at: it has no effect with --format argos"),
+        (["--format", "argos"], "data.tokenized: argos translates text as people write it, and cannot divide it into"),
         (["--format", "ctranslate2", "--sentences", "-1"], "expected an integer >= 0"),
         ([], "the following arguments are required: --format"),
     ],
@@ -100,6 +103,55 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(place, capsys, op
     assert export_run(place, *options) == 2
     assert message in capsys.readouterr().err
     assert not list(place.iterdir())
+
+
+ARGOS = ["--format", "argos", "--sentences", "0"]
+
+
+@pytest.fixture
+def plain_run(place):
+    """A run whose training text counts as plain text."""
+    copy = shutil.copytree(RUN, place / "run")
+    text = (copy / "config.yaml").read_text(encoding="utf-8")
+    text = re.sub("tokenized: true", "tokenized: false", re.sub("normalize:(\n    .*)+", "normalize: null", text))
+    (copy / "config.yaml").write_text(text, encoding="utf-8")
+    return copy
+
+
+def test_a_package_of_argos_has_the_card_of_its_folder(place, plain_run):
+    assert export.main([str(plain_run), str(place / "exported"), *ARGOS, "--quantization", "int8"]) == 0
+    exported = place / "exported"
+    manifest = json.loads((exported / "manifest.json").read_text(encoding="utf-8"))
+    assert (manifest["format"], manifest["quantization"]) == ("argos", "int8")
+    assert sorted(path.name for path in exported.iterdir()) == ["README.md", "manifest.json", manifest["package"]]
+    with ZipFile(exported / manifest["package"]) as package:
+        (card,) = (package.read(name) for name in package.namelist() if name.endswith("/README.md"))
+    assert card == (exported / "README.md").read_bytes()
+    assert manifest["package"] in card.decode()
+
+
+@pytest.mark.parametrize(
+    ("setting", "changed", "message"),
+    [
+        (
+            "normalize: null",
+            "normalize: {lowercase: true}",
+            "data.normalize.lowercase: argos cannot change the capitals",
+        ),
+        ("source_language: en", "source_language: ../en", "data.source_language: argos needs the code of a language"),
+        ("target_language: fr", "target_language: f", "data.target_language: argos needs the code of a language"),
+    ],
+)
+def test_what_argos_cannot_do_is_refused_by_the_name_of_the_setting(
+    place, plain_run, capsys, setting, changed, message
+):
+    config = plain_run / "config.yaml"
+    text = config.read_text(encoding="utf-8")
+    assert setting in text
+    config.write_text(text.replace(setting, changed), encoding="utf-8")
+    assert export.main([str(plain_run), str(place / "exported"), *ARGOS]) == 2
+    assert message in capsys.readouterr().err
+    assert not (place / "exported").exists()
 
 
 @pytest.mark.parametrize("name", ["of[v1]", "of?", "of\\v"])

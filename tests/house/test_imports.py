@@ -147,7 +147,8 @@ def test_layers_need_keras_and_numpy_alone(part):
 def test_only_the_tokenizer_and_what_is_exported_know_the_libraries_of_subwords():
     users = {name_of(path) for path in MODULES if libraries_of(path) & {"tensorflow_text", "sentencepiece"}}
     of_text = ("marian_tokenizer", "subword_models", "tokenizer", "run_tokenizer")
-    assert users == {f"qkv.text.tokens.{name}" for name in of_text} | {"qkv.exchange.saved_model"}
+    exported = {f"qkv.exchange.{name}" for name in ("saved_model", "argos_package")}
+    assert users == {f"qkv.text.tokens.{name}" for name in of_text} | exported
 
 
 def test_no_class_is_imported_that_refuses_an_older_protobuf():
@@ -175,7 +176,7 @@ READERS = {
     "commands": "align cli doctor evaluate explain export import_marian live train",
     "decoding": "build",
     "evaluation": "page request systems tuning",
-    "exchange": "export marian_config marian_import",
+    "exchange": "export marian_config marian_import model_card",
     "model": "build",
     "run": "__init__ ancestor doctor ensemble keras_batches manifest saving start trained_run training",
     "text": "corpora.formats corpora.held_out corpora.provenance prepare text_reader tokens.run_tokenizer "
