@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -114,7 +113,9 @@ def test_a_line_without_anything_to_be_seen_has_no_tokens_in_the_page(engine, ru
     assert encoded == {"ids": [], "ends": []}
 
 
-def test_a_tokenizer_of_another_program_is_refused(run):
-    given = run.config.model_copy(update={"tokenizer": SimpleNamespace(kind="given")})
+def test_a_tokenizer_of_another_program_is_refused(run, tmp_path):
+    imported = RunDirectory(tmp_path)
+    imported.given_tokenizer.parent.mkdir()
+    imported.given_tokenizer.touch()
     with pytest.raises(InputError, match="does not support the tokenizer of an imported run"):
-        pack_tokenizer(replace(run, config=given))
+        pack_tokenizer(replace(run, directory=imported))
