@@ -128,6 +128,27 @@ class Confidence:
                 confidences.append(float(readable * good))
         return confidences
 
+    def measure(self, confidences: Sequence[float], chrf: Sequence[float]) -> dict[str, Any]:
+        """Measures the confidences of a set with references.
+
+        Args:
+            confidences: the confidence of each translation.
+            chrf: the chrF of each translation, 0 to 100.
+
+        Returns:
+            `good_chrf`, the bound; `good`, the share of good translations; `auroc`, None if all are good or all are bad;
+            and `calibration_error`, 0 to 1.
+        """
+        good = np.asarray(chrf) >= self.good_chrf
+        predicted = np.asarray(confidences)
+        area = area_under_roc(predicted, good)
+        return {
+            "good_chrf": self.good_chrf,
+            "good": float(good.mean()),
+            "auroc": None if np.isnan(area) else area,
+            "calibration_error": calibration_error(reliability_table(predicted, good)),
+        }
+
 
 def with_hypotheses(run: TrainedRun) -> TrainedRun:
     """Returns a run whose search returns the hypotheses that `Confidence.of` compares. The best one stays the same.
