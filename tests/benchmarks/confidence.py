@@ -275,8 +275,8 @@ def main() -> None:
     predicted = {name: {text: rate(features[text]) for text in unseen} for name, rate in systems.items()}
     predicted["confidence"] = {text: np.array(fitted.of(part.n_best, run.tokenizer)) for text, part in unseen.items()}
 
-    print(f"{options.run}: {len(clean.ids)} validation pairs, {clean.good.mean():.3f} good; {len(changed.ids)} changed, "
-          f"{changed.good.mean():.3f} good; test {len(tests.ids)}, {tests.good.mean():.3f} good")  # fmt: skip
+    for name, part in {"validation": clean, "changed": changed, "test": tests}.items():
+        print(f"{options.run}, {name}: {len(part.ids)} sentences, {part.good.mean():.3f} good")
     print(f"cross-fitted: AUROC {fitted.auroc:.3f}, calibration error {100 * fitted.calibration_error:.1f} %\n")
     print("| system | AUROC (test) | 95 % interval | minus log-probability | calibration error % | Brier |")
     base = predicted["mean log-probability"]["test"]
@@ -284,8 +284,12 @@ def main() -> None:
         p, good = values["test"], tests.good
         low, high = interval(good, p)
         first, last = interval(good, p, base)
-        print(f"| {name} | {area_under_roc(p, good):.3f} | {low:.3f} to {high:.3f} | {area_under_roc(p, good) - area_under_roc(base, good):+.3f} "
-              f"({first:+.3f} to {last:+.3f}) | {100 * error_of(p, good):.1f} | {np.mean((p - good) ** 2):.3f} |")  # fmt: skip
+        area, error, brier = area_under_roc(p, good), 100 * error_of(p, good), np.mean((p - good) ** 2)
+        gain = area - area_under_roc(base, good)
+        print(
+            f"| {name} | {area:.3f} | {low:.3f} to {high:.3f} | {gain:+.3f} ({first:+.3f} to {last:+.3f}) | {error:.1f} |"
+        )
+        print(f"    Brier score {brier:.3f}")
     if "Europarl" in others:
         good = others["Europarl"].good
         print(f"\nEuroparl: {len(good)} pairs, {good.mean():.3f} good")

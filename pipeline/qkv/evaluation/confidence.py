@@ -136,7 +136,7 @@ class Confidence:
             chrf: the chrF of each translation, 0 to 100.
 
         Returns:
-            `good_chrf`, the bound; `good`, the share of good translations; `auroc`, None if all are good or all are bad;
+            `good_chrf`, the bound; `good`, the share of good translations; `auroc`, None if all are good or bad;
             and `calibration_error`, 0 to 1.
         """
         good = np.asarray(chrf) >= self.good_chrf
