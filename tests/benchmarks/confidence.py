@@ -286,10 +286,8 @@ def main() -> None:
         first, last = interval(good, p, base)
         area, error, brier = area_under_roc(p, good), 100 * error_of(p, good), np.mean((p - good) ** 2)
         gain = area - area_under_roc(base, good)
-        print(
-            f"| {name} | {area:.3f} | {low:.3f} to {high:.3f} | {gain:+.3f} ({first:+.3f} to {last:+.3f}) | {error:.1f} |"
-        )
-        print(f"    Brier score {brier:.3f}")
+        print(f"| {name} | {area:.3f} | {low:.3f} to {high:.3f} | {gain:+.3f} ({first:+.3f} to {last:+.3f}) ", end="")
+        print(f"| {error:.1f} | {brier:.3f} |")
     if "Europarl" in others:
         good = others["Europarl"].good
         print(f"\nEuroparl: {len(good)} pairs, {good.mean():.3f} good")

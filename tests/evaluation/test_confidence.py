@@ -13,6 +13,7 @@ import pytest
 
 import qkv
 from qkv.commands import evaluate, translate
+from qkv.config.run import with_decoding_values
 from qkv.decoding.translator import Translation
 from qkv.errors import InputError
 from qkv.evaluation import confidence
@@ -24,6 +25,7 @@ from qkv.evaluation.confidence import (
     translation_features,
 )
 from qkv.evaluation.tables import read_translations
+from qkv.files.run_directory import PACKAGED
 from qkv.run.trained_run import load_run
 from qkv.text.tokens.special_tokens import EOS, UNK
 
@@ -35,14 +37,27 @@ NOT_READABLE = ["le chat dort .", "der Hund schläft .", "teh tca psesle .", "x 
 
 @pytest.fixture(scope="module")
 def demo():
-    return load_run(qkv.load("demo").path)
+    return load_run(PACKAGED)
+
+
+@pytest.fixture(scope="module")
+def own(unbroken, tmp_path_factory):
+    """A copy of a run that has ten pairs to fit on, with a fit: ten pairs count as enough."""
+    run = load_run(shutil.copytree(unbroken, tmp_path_factory.mktemp("fitted") / "run"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(confidence, "LEAST_PAIRS", 5)
+        find_confidence(run)
+    return run
 
 
 @pytest.fixture
-def copied(unbroken, tmp_path, monkeypatch):
-    """A copy of a run that has ten pairs to fit on, which count as enough."""
+def fitted(own, monkeypatch):
+    """The run; nothing of its fit is in memory, and its file is restored after the test."""
     monkeypatch.setattr(confidence, "LEAST_PAIRS", 5)
-    return shutil.copytree(unbroken, tmp_path / "run")
+    monkeypatch.setattr(confidence, "_fitted", {})
+    written = own.directory.confidence.read_bytes()
+    yield own
+    own.directory.confidence.write_bytes(written)
 
 
 def translated(run, text, monkeypatch, capsysbinary, *options):
@@ -175,7 +190,7 @@ def test_the_demo_is_sure_of_its_language_and_of_no_other_and_fits_nothing(demo,
 
 def test_the_command_writes_each_confidence_and_leaves_doubtful_lines_empty(monkeypatch, capsysbinary):
     text = "".join(f"{line}\n" for line in ["the cat sleeps .", "le chat dort .", "", "the dog eats ."])
-    run = qkv.load("demo").path
+    run = PACKAGED
     plain = translated(run, text, monkeypatch, capsysbinary)[1].splitlines()
     rated = translated(run, text, monkeypatch, capsysbinary, "--confidence")[1].splitlines()
     numbers, texts = zip(*(line.split("\t") for line in rated), strict=True)
@@ -204,54 +219,68 @@ def test_the_command_writes_each_confidence_and_leaves_doubtful_lines_empty(monk
     ],
 )
 def test_what_has_no_confidence_is_refused(options, message, monkeypatch, capsysbinary):
-    status, output, said = translated(qkv.load("demo").path, "the cat .\n", monkeypatch, capsysbinary, *options)
+    status, output, said = translated(PACKAGED, "the cat .\n", monkeypatch, capsysbinary, *options)
     assert (status, output) == (2, "") and message in said
 
 
 def test_a_line_of_sentences_is_as_sure_as_its_least_sure_one(monkeypatch, capsysbinary):
     pytest.importorskip("sentencex")
     text = "the cat sleeps . le chat dort .\nthe cat sleeps . the dog eats .\n"
-    run = qkv.load("demo").path
+    run = PACKAGED
     lines = translated(run, text, monkeypatch, capsysbinary, "--split", "--confidence", "--at_least", "0.5")[1]
     first, second = (line.split("\t") for line in lines.splitlines())
     assert float(first[0]) < 0.5 and first[1] == "" and float(second[0]) > 0.9 and second[1].count(".") == 2
 
 
-def test_a_fit_is_kept_in_the_run_until_its_weights_or_settings_change(copied, monkeypatch, caplog):
-    run = load_run(copied)
-    fitted = find_confidence(run)
-    path = copied / "confidence.json"
-    assert fitted.pairs == 10 and fitted.changed == 5 and path.is_file()
-    assert "fitting it on 10 pairs of the validation set, once" in caplog.text
+def with_decoding(run, **values):
+    return run.with_config(with_decoding_values(run.config, values))
+
+
+def test_a_fit_is_kept_in_the_run_until_its_settings_change(fitted, monkeypatch, caplog):
+    path = fitted.directory.confidence
     with monkeypatch.context() as patch:
         patch.setattr(confidence, "fit_confidence", None)
-        again = find_confidence(load_run(copied))
-        assert again.translation == fitted.translation and again.source_counts == fitted.source_counts
-    other = run.with_config(qkv.config.run.with_decoding_values(run.config, {"beam_size": 2}))
+        kept = find_confidence(fitted)
+        assert kept.pairs == 10 and kept.changed == 5 and kept.good_chrf == 60.0
+        assert find_confidence(with_decoding(fitted, n_best=2)) == kept  # another number of results, the same search
+    other = with_decoding(fitted, length_penalty=0.5)
     assert find_confidence(other, 30.0).good_chrf == 30.0
-    changed = load_run(copied)
-    changed.model.weights[0].assign_add(changed.model.weights[0] * 0 + 1)
-    written = path.read_bytes()
-    assert find_confidence(changed).good_chrf == 30.0  # the bound stays
-    assert path.read_bytes() == written  # of the weights in the file
+    assert "fitting it on 10 pairs of the validation set, once" in caplog.text
+    assert json.loads(path.read_text())["fitted_for"]["decoding"]["length_penalty"] == 0.5
+    assert find_confidence(fitted).good_chrf == 30.0  # the bound stays
 
 
-def test_a_run_without_its_text_keeps_its_fit_and_says_what_is_missing_for_another(copied):
-    run = load_run(copied)
-    moved = run.config.data.validation.model_copy(update={"source": copied / "gone.en"})
-    config = run.config.model_copy(update={"data": run.config.data.model_copy(update={"validation": moved})})
-    with pytest.raises(InputError, match=r"gone.en: there is no such file, so .* expected a validation set with ref"):
-        find_confidence(load_run(copied).with_config(config))
-    find_confidence(run)
-    kept = load_run(copied).with_config(config)
-    assert find_confidence(kept).pairs == 10
-    other = kept.with_config(qkv.config.run.with_decoding_values(config, {"beam_size": 2}))
-    with pytest.raises(InputError, match="fitted for other weights or settings of decoding: use those again"):
+def test_weights_that_were_changed_in_memory_are_fitted_and_not_saved(fitted, caplog):
+    written = fitted.directory.confidence.read_bytes()
+    variable = fitted.model.weights[0]
+    value = variable.numpy()
+    variable.assign(value + 1)
+    try:
+        find_confidence(fitted)
+    finally:
+        variable.assign(value)
+    assert "fitting it on 10 pairs" in caplog.text and fitted.directory.confidence.read_bytes() == written
+
+
+def without_text(run, **validation):
+    sets = run.config.data.validation.model_copy(update=validation) if validation else None
+    data = run.config.data.model_copy(update={"validation": sets})
+    return replace(run, config=run.config.model_copy(update={"data": data}))
+
+
+def test_a_run_without_its_text_keeps_its_fit_and_says_what_is_missing_for_another(fitted):
+    moved = without_text(fitted, source=fitted.directory.root / "gone.en")
+    assert find_confidence(moved).pairs == 10
+    decoding = moved.config.decoding.model_copy(update={"beam_size": 2})
+    other = replace(moved, config=moved.config.model_copy(update={"decoding": decoding}))
+    with pytest.raises(InputError, match=r"gone.en: .* fitted for other weights or settings of decoding: use those"):
         find_confidence(other)
-    none = config.model_copy(update={"data": config.data.model_copy(update={"validation": None})})
-    (copied / "confidence.json").unlink()
+    fitted.directory.confidence.unlink()
+    confidence._fitted.clear()
+    with pytest.raises(InputError, match=r"gone.en: there is no such file, so .* expected a validation set with ref"):
+        find_confidence(moved)
     with pytest.raises(InputError, match=r"config.yaml: data.validation is null"):
-        find_confidence(load_run(copied).with_config(none))
+        find_confidence(without_text(fitted))
 
 
 @pytest.mark.parametrize(
@@ -264,30 +293,31 @@ def test_a_run_without_its_text_keeps_its_fit_and_says_what_is_missing_for_anoth
         ({"more": 1}, "more"),
     ],
 )
-def test_a_damaged_file_is_named(copied, change, message):
-    path = copied / "confidence.json"
-    find_confidence(load_run(copied))
+def test_a_damaged_file_is_named(fitted, change, message):
+    path = fitted.directory.confidence
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match=r"confidence.json: expected the confidence that .* delete the file") as caught:
-        find_confidence(load_run(copied))
+        find_confidence(fitted)
     assert message in str(caught.value)
 
 
-def test_too_few_pairs_are_refused(unbroken):
+def test_too_few_pairs_are_refused(fitted, monkeypatch):
+    monkeypatch.setattr(confidence, "LEAST_PAIRS", 100)
     with pytest.raises(InputError, match=r"data.validation: expected at least 100 pairs to fit .*, found 10"):
-        find_confidence(load_run(unbroken))
+        find_confidence(fitted, 40.0)
 
 
-def test_an_evaluation_has_a_column_and_its_figures(copied, capsys):
-    assert evaluate.main([str(copied), "--confidence", "30"]) == 0
-    folder = copied / "evaluations" / "test"
+def test_an_evaluation_has_a_column_and_its_figures(fitted, capsys):
+    root = fitted.directory.root
+    assert evaluate.main([str(root), "--confidence", "30"]) == 0
+    folder = root / "evaluations" / "test"
     table = read_translations(folder / "translations.tsv")
     figures = json.loads((folder / "metrics.json").read_text())["confidence"]
     assert table["confidence"].between(0, 1).all() and figures["good_chrf"] == 30.0
     assert figures["good"] == np.mean(table["sentence_chrf"] >= 30)
     page = (folder / "viewer.html").read_text(encoding="utf-8")
     assert f'"confidence": {round(table["confidence"][0], 4)}'.replace(" ", "") in page.replace(" ", "")
-    assert evaluate.main([str(copied), "--confidence", "--ban", str(copied / "config.yaml")]) == 2
+    assert evaluate.main([str(root), "--confidence", "--ban", str(root / "config.yaml")]) == 2
     assert "--confidence: it is fitted for translations without --ban" in capsys.readouterr().err
 
 
