@@ -91,17 +91,18 @@ def main(arguments: list[str]) -> None:
     _check_forms(options)
     if options.attention and not config.model.has_cross_attention:
         raise InputError(f"--attention: the model of {options.run.root} has no cross-attention; leave it out")
-    is_rated = options.confidence or options.at_least is not None
     lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
     with cli.importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
-        from ..evaluation.confidence import find_confidence, with_hypotheses
         from ..run.ensemble import load_runs
         from ..text.phrases.sentence_files import ConstraintFiles
 
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)
-    confidence = find_confidence(run) if is_rated else None
-    if confidence:
+    confidence = None
+    if options.confidence or options.at_least is not None:
+        from ..evaluation.confidence import find_confidence, with_hypotheses  # only here: it imports sacreBLEU
+
+        confidence = find_confidence(run)
         run = with_hypotheses(run)
     longest = run.config.model.max_positions
     constraints = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)

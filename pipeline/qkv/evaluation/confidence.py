@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -115,7 +116,7 @@ class Confidence:
             The confidences, 0 to 1. It is 1 for an empty source, whose translation is empty; and 0 if the source was
             cut, or if the translation reached the maximum length.
         """
-        tokens = TokenStatistics.of(self.source_counts, self.target_counts, tokenizer)
+        tokens = _token_statistics(self.source_counts, self.target_counts, tokenizer)
         confidences = []
         for n_best in n_best_lists:
             if not n_best[0].source_ids:
@@ -188,6 +189,14 @@ class TokenStatistics:
         characters = np.array([len(piece.replace("\u2581", "")) for piece in pieces], float)
         characters[UNK] = 1.0
         return cls(logarithm, logarithm - np.log(target / target.sum()), characters)
+
+
+@lru_cache(maxsize=8)  # for each line that is typed
+def _token_statistics(
+    source_counts: tuple[int, ...], target_counts: tuple[int, ...], tokenizer: Tokenizer
+) -> TokenStatistics:
+    """Returns the result of `TokenStatistics.of`, from a cache if it was computed before."""
+    return TokenStatistics.of(source_counts, target_counts, tokenizer)
 
 
 def source_features(translation: Translation, tokens: TokenStatistics) -> np.ndarray:
