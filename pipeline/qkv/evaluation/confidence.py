@@ -42,7 +42,7 @@ from ..errors import InputError, invocation
 from ..files.json import read_json_object, write_json
 from ..files.paths import missing_file
 from ..run.ensemble import TrainedEnsemble
-from ..run.trained_run import TrainedRun
+from ..run.trained_run import TrainedRun, keeps_choices
 from ..statistics.logistic_regression import (
     ReliabilityBin,
     area_under_roc,
@@ -515,7 +515,7 @@ def save_confidence(run: TrainedRun, fitted: Confidence) -> None:
         run: the run, with the settings of decoding for which the confidence was fitted.
         fitted: the confidence.
     """
-    if isinstance(run, TrainedEnsemble) or not run.keeps_choices:
+    if isinstance(run, TrainedEnsemble) or not keeps_choices(run):
         return
     content: dict[str, Any] = {"format": CONFIDENCE_FORMAT, **asdict(fitted)}
     content["auroc"] = None if np.isnan(fitted.auroc) else fitted.auroc

@@ -94,16 +94,6 @@ class TrainedRun:
         """True if the weights in memory differ from those in the file, as after `fit`, or if there is no file."""
         return self.digest is None or self.digest != digest_weights(self.model)
 
-    @property
-    def keeps_choices(self) -> bool:
-        """True if choices for the present weights, such as the readout of word links, are saved in the run's folder.
-
-        False if the weights are neither the final nor the best ones of the training, if they were changed in memory, or
-        if the run is the read-only one in the package.
-        """
-        own_weights = self.directory.model, self.directory.checkpoints / "best.npz"
-        return not self.directory.is_packaged and self.weights in own_weights and not self.is_changed
-
     def weights_sha256(self) -> str:
         """Returns the SHA-256 of the file of weights; if the weights in memory differ from it, their digest."""
         present = digest_weights(self.model)
@@ -157,6 +147,16 @@ class TrainedRun:
             )
 
         return self.graphs.get((self.model, self.tokenizer, max_positions, different_sites, units), make_recorder)
+
+
+def keeps_choices(run: TrainedRun) -> bool:
+    """Returns whether choices for the present weights, such as the readout of word links, are saved in a run's folder.
+
+    They are not saved if the weights are neither the final nor the best ones of the training, if they were changed in
+    memory, or if the run is the read-only one in the package.
+    """
+    own_weights = run.directory.model, run.directory.checkpoints / "best.npz"
+    return not run.directory.is_packaged and not run.is_changed and run.weights in own_weights
 
 
 def digest_weights(model: keras.Model) -> str:
