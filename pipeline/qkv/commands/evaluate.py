@@ -89,9 +89,8 @@ def make_parser() -> argparse.ArgumentParser:
         type=cli.whole_number(1, 100),
         const=KEPT_BOUND,
         metavar="CHRF",
-        help="add the confidence of each translation to translations.tsv, and its AUROC and calibration error to "
-        "metrics.json; with CHRF fit it so that a translation counts as good from this chrF on (default: the bound in "
-        "RUN/confidence.json, or 60)",
+        help="add the confidence of each translation to translations.tsv; with CHRF, first fit it for translations "
+        "that are good from this chrF on (default: 60)",
     )
     cli.add_decoding_options(parser)
     return parser

@@ -71,14 +71,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--confidence",
         action="store_true",
-        help="write the probability that the translation is good before it, from 0 to 1, and a tab; with --json as "
-        "confidence. It is fitted on the validation set once; RUN/confidence.json keeps it",
+        help="write before each translation the probability that it is good, from 0 to 1, and a tab; fitted once on "
+        "the validation set",
     )
     parser.add_argument(
         "--at_least",
         type=cli.probability,
         metavar="CONFIDENCE",
-        help="leave a line empty if its confidence is below this number, from 0 to 1, such as 0.9",
+        help="leave a line empty if its confidence is below this number, from 0 to 1",
     )
     return parser
 
