@@ -1,7 +1,8 @@
 """Makes the run that is in the package, `qkv.load("demo")`: `python data/demo/box.py`.
 
 It trains `configs/demo.yaml`, rounds the weights to float16, and compares the translations of both. The sets, the
-choice of head for word links, and the scores are in the folder as well, so that it needs no other file.
+choice of head for word links, the confidence of translations, and the scores are in the folder as well, so that it
+needs no other file.
 """
 
 import argparse
@@ -20,13 +21,15 @@ import qkv
 from qkv.commands.cli import exit_cleanly, log_to_output
 from qkv.config.run import dump, load_run_config
 from qkv.errors import InputError
+from qkv.evaluation.confidence import find_confidence
 from qkv.files.json import read_json_object, write_json
 from qkv.files.run_directory import PACKAGED, RunDirectory
 from qkv.text.lines.text_file import read_lines
 
 CONFIG = Path("configs/demo.yaml")
 SETS = ("test", "validation")
-FILES = ("config.yaml", "model.keras", "alignment.json", "history.csv", "source_look.json", "target_look.json")
+CHOICES = ("alignment.json", "confidence.json")
+FILES = ("config.yaml", "model.keras", *CHOICES, "history.csv", "source_look.json", "target_look.json")
 FOLDERS = ("tokenizer", "held_out")
 LEAST_BLEU = 99.0
 LARGEST_AER = 2.0
@@ -110,6 +113,7 @@ def main(arguments: list[str]) -> None:
         trained = qkv.load(options.run) if options.run else qkv.train(CONFIG, {"run.directory": folder})
         rounded = round_run(trained, Path(folder) / "rounded" / PACKAGED.name)
         scores = score(trained, rounded)
+        find_confidence(rounded.trained)
         finish_manifest(trained, rounded, scores)
         shutil.rmtree(PACKAGED, ignore_errors=True)
         PACKAGED.mkdir()

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import compress
+from functools import cache, partial
+from itertools import chain, compress, repeat
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -443,8 +444,15 @@ class Run:
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
         sources, ids = run.reader.read(list_sentences(sentences, "sentences"))
         n_bests = []
-        for source, translations in zip(sources, run.translator.translate_ids(ids), strict=True):
-            n_bests.append([Translated._of(source, translation, run) for translation in translations])
+        rate_all = cache(partial(_rate, run, ids))  # once for all sentences, when a confidence is asked for
+        for number, (source, translations) in enumerate(zip(sources, run.translator.translate_ids(ids), strict=True)):
+            ratings = chain([lambda number=number: rate_all()[number]], repeat(None))
+            n_bests.append(
+                [
+                    Translated._of(source, translation, run, rating)
+                    for translation, rating in zip(translations, ratings, strict=False)
+                ]
+            )
         results = [translations[0] for translations in n_bests] if n_best is None else n_bests
         return results[0] if isinstance(sentences, str) else results
 
@@ -824,6 +832,13 @@ class Run:
 
             run.translator.draws = self._draws.get(settings, Draws)
         return run
+
+
+def _rate(run: "TrainedRun", source_ids: Sequence[list[int]]) -> list[float]:
+    """Returns the confidence of the best translation of each sentence, which is given as ids."""
+    from .evaluation.confidence import rate
+
+    return rate(run, source_ids)
 
 
 def _list_targets(sources: Any, listed: list[str], targets: Any, name: str) -> list[str]:

@@ -1,6 +1,7 @@
 """The results that the methods of a run return: translations, and an evaluation."""
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,9 @@ class Translated:
         attention: a `Record` with the weights of cross-attention and of the sites in `inspection.attention` of the
             config; see its `to_frame` and `to_numpy`. It is computed at its first use, which needs the run. A pickle
             contains it only if it was computed before; otherwise the loaded copy raises an `InputError`.
+        confidence: the probability that the translation is good, from 0 to 1, see docs/use/confidence.md. It is
+            computed at its first use, for all sentences of the call of `Run.translate`: that takes as long as to
+            translate them again. The first use in a run also fits it on the validation set.
     """
 
     source: str
@@ -47,8 +51,17 @@ class Translated:
     truncated: bool
 
     @classmethod
-    def _of(cls, source: str, translation: "Translation", run: "TrainedRun") -> "Translated":
-        """Makes the object from the result of the search of a run."""
+    def _of(
+        cls, source: str, translation: "Translation", run: "TrainedRun", rating: "Callable[[], float] | None" = None
+    ) -> "Translated":
+        """Makes the object from the result of the search of a run.
+
+        Args:
+            source: the sentence.
+            translation: its translation.
+            run: the run.
+            rating: a function that returns the confidence; None if there is none, as of a second-best translation.
+        """
         translated = cls(
             source,
             translation.text,
@@ -58,7 +71,8 @@ class Translated:
             translation.score,
             translation.truncated,
         )
-        vars(translated)["_origin"] = _Origin(translation, run)  # not a field, which `dataclasses.asdict` would copy
+        # Not a field, which `dataclasses.asdict` would copy.
+        vars(translated)["_origin"] = _Origin(translation, run, rating)
         return translated
 
     @cached_property
@@ -80,6 +94,23 @@ class Translated:
         pairs = pair_translations([self.source], None, [self._origin.translation], run.config.decoding.kind)
         return next(run.recorder(["cross", *run.config.inspection.attention]).record(pairs))
 
+    @cached_property
+    def confidence(self) -> float:
+        """The confidence, see the class.
+
+        Raises:
+            InputError: the run is unknown; the translation is not the best one of its sentence; or the confidence
+                cannot be fitted, see `evaluation.confidence.find_confidence`.
+        """
+        if self._origin.run is None:
+            raise InputError(
+                "confidence: this translation has no run to rate it with, since it comes from a pickle or was made by "
+                "hand; ask for it before pickling, or translate the sentence again"
+            )
+        if self._origin.rating is None:
+            raise InputError("confidence: only the best translation of a sentence has one; take the first")
+        return self._origin.rating()
+
     def __str__(self) -> str:
         """Returns the translation."""
         return self.text
@@ -97,14 +128,17 @@ class Translated:
 
 
 class _Origin:
-    """The origin of a `Translated`: the `Translation` and the run, or None for both.
+    """The origin of a `Translated`: the `Translation`, the run and the function of its confidence, or None for each.
 
-    A pickle contains neither, and a deep copy has the same objects.
+    A pickle contains none of them, and a deep copy has the same objects.
     """
 
-    def __init__(self, translation: Any = None, run: "TrainedRun | None" = None) -> None:
+    def __init__(
+        self, translation: Any = None, run: "TrainedRun | None" = None, rating: "Callable[[], float] | None" = None
+    ) -> None:
         self.translation = translation
         self.run = run
+        self.rating = rating
 
     def __reduce__(self) -> Any:
         return _Origin, ()

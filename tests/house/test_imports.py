@@ -175,7 +175,7 @@ READERS = {
     "api": "__init__",
     "commands": "align cli doctor evaluate explain export import_marian live train",
     "decoding": "build",
-    "evaluation": "page request systems tuning",
+    "evaluation": "confidence page request systems tuning",
     "exchange": "export marian_config marian_import model_card",
     "model": "build",
     "run": "__init__ ancestor doctor ensemble keras_batches manifest saving start trained_run training",

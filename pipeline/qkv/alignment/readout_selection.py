@@ -31,7 +31,7 @@ from ..errors import InputError, quoted
 from ..files.json import read_json_object, write_json
 from ..inspection.record import Record
 from ..model.transformer import Transformer
-from ..run.trained_run import TrainedRun
+from ..run.trained_run import TrainedRun, keeps_choices
 from ..text.corpora.word_links import GoldAlignment
 from .gold import GoldSet, alignment_sites, choice_settings, missing_choice_file, read_choice_set
 from .head_scores import HeadCounts, best_row
@@ -207,19 +207,14 @@ def read_choice(run: TrainedRun) -> SavedChoice | None:
 def save_choice(run: TrainedRun, readout: AlignmentReadout, gold_set: GoldSet) -> None:
     """Writes a choice into the run as `alignment.json`.
 
-    Nothing is written if the weights are neither the final nor the best ones of the training, if they were changed in
-    memory, or if the run is read-only, as the one in the package.
+    Nothing is written if `run.trained_run.keeps_choices` is False.
 
     Args:
         run: the run.
         readout: the readout.
         gold_set: the set on which it was chosen.
     """
-    if (
-        run.directory.is_packaged
-        or run.is_changed
-        or run.weights not in (run.directory.model, run.directory.checkpoints / "best.npz")
-    ):
+    if not keeps_choices(run):
         return
     chosen_by = {"weights": run.weights_sha256(), "settings": _settings(run), "gold": gold_digest(gold_set)}
     content = {"format": CHOICE_FORMAT, "readout": asdict(readout), "chosen_by": chosen_by}

@@ -193,6 +193,17 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def probability(text: str) -> float:
+    """Converts a text to a number from 0 to 1. Used as the `type` of `add_argument`.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is not such a number.
+    """
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{0,18})?|\.[0-9]{1,18}", text) or float(text) > 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1, such as 0.9, found {text!r:.42}")
+    return float(text)
+
+
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
     """Adds the argument RUN, the folder of a trained run: `options.run`, a `RunDirectory`."""
     parser.add_argument(

@@ -12,6 +12,8 @@ from ..files.atomic import refuse_folder
 from ..files.paths import check_writable
 from . import cli
 
+KEPT_BOUND = 0
+"""The value of `--confidence` without a chrF."""
 SHORT = 0.9  # below this brevity penalty, tuning the length penalty is recommended
 log = logging.getLogger(__name__)
 
@@ -81,6 +83,15 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"choose {' and '.join(TUNED)} on the validation set first, and write them to RUN/decoding.yaml, which "
         "every command reads; off: delete that file (default: leave it)",
     )
+    parser.add_argument(
+        "--confidence",
+        nargs="?",
+        type=cli.whole_number(1, 100),
+        const=KEPT_BOUND,
+        metavar="CHRF",
+        help="add the confidence of each translation to translations.tsv; with CHRF, first fit it for translations "
+        "that are good from this chrF on (default: 60)",
+    )
     cli.add_decoding_options(parser)
     return parser
 
@@ -129,6 +140,10 @@ def check_options(options: argparse.Namespace) -> RunConfig:
         raise InputError(
             "--tune: chooses settings for one run; tune the first run by itself: an ensemble uses its settings"
         )
+    if options.confidence is not None:
+        for name in cli.CONSTRAINTS:
+            if getattr(options, name):
+                raise InputError(f"--confidence: it is fitted for translations without --{name}; leave one of them out")
     if options.tune:
         options.run.refuse_packaged("--tune")
         refuse_folder(options.run.decoding)
@@ -187,6 +202,7 @@ def main(arguments: list[str]) -> None:
     config = check_options(options)
     cli.log_to_output()
     with cli.importing_tensorflow():
+        from ..evaluation.confidence import find_confidence
         from ..evaluation.evaluate_set import evaluate_set
         from ..evaluation.printed_table import print_table
         from ..evaluation.request import EvaluationRequest, read_configured_set, read_own_set
@@ -225,6 +241,7 @@ def main(arguments: list[str]) -> None:
         options.forced,
         {experiment: getattr(options, experiment) for experiment in EXPERIMENTS if getattr(options, experiment)},
         cli.make_processes(options, run.config),
+        None if options.confidence is None else find_confidence(run, options.confidence or None),
     )
     if options.tune == "off":  # only once all files have been read, so that a command that fails deletes nothing
         options.run.decoding.unlink(missing_ok=True)

@@ -68,6 +68,18 @@ def make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with --json: add the weights of the cross-attention, of every layer and head",
     )
+    parser.add_argument(
+        "--confidence",
+        action="store_true",
+        help="write before each translation the probability that it is good, from 0 to 1, and a tab; fitted once on "
+        "the validation set",
+    )
+    parser.add_argument(
+        "--at_least",
+        type=cli.probability,
+        metavar="CONFIDENCE",
+        help="leave a line empty if its confidence is below this number, from 0 to 1",
+    )
     return parser
 
 
@@ -86,6 +98,12 @@ def main(arguments: list[str]) -> None:
 
     roots = [run.root for run in (options.run, *options.others)]
     run = load_runs(roots, options.checkpoint).with_config(config)
+    confidence = None
+    if options.confidence or options.at_least is not None:
+        from ..evaluation.confidence import find_confidence, with_hypotheses  # only here: it imports sacreBLEU
+
+        confidence = find_confidence(run)
+        run = with_hypotheses(run)
     longest = run.config.model.max_positions
     constraints = ConstraintFiles(options.prefix, options.require, options.ban, run.target_tokens, longest)
     run = replace(run, banned=constraints.banned)
@@ -104,7 +122,8 @@ def main(arguments: list[str]) -> None:
         else processes.map(_translate_window, windows)
     )
     for window, n_bests in translated:
-        _write_window(window, n_bests, run, options)
+        confidences = confidence.of(n_bests, run.tokenizer) if confidence else None
+        _write_window(window, n_bests, run, options, confidences)
     constraints.check_all_taken()
 
 
@@ -153,9 +172,21 @@ def _translate_window(run: "TrainedRun", window: _Window) -> "tuple[_Window, lis
 
 
 def _write_window(
-    window: _Window, n_bests: "Sequence[Sequence[Translation]]", run: "TrainedRun", options: argparse.Namespace
+    window: _Window,
+    n_bests: "Sequence[Sequence[Translation]]",
+    run: "TrainedRun",
+    options: argparse.Namespace,
+    confidences: Sequence[float] | None = None,
 ) -> None:
-    """Writes the translations of a window to standard output: as text, as n-best lists or as JSON, by the options."""
+    """Writes the translations of a window to standard output: as text, as n-best lists or as JSON, by the options.
+
+    Args:
+        window: the window.
+        n_bests: the n-best list of each of its sentences.
+        run: the run.
+        options: the options of the command.
+        confidences: the confidence of the best translation of each sentence; None if it is not asked for.
+    """
     if options.n_best is None:
         n_bests = [n_best[:1] for n_best in n_bests]
     if options.detokenize:
@@ -165,24 +196,39 @@ def _write_window(
         ]
     records = _record(run, window.text.texts, n_bests) if options.attention else repeat(None)
     remaining = iter(n_bests)
+    remaining_confidences = iter(confidences or repeat(1.0))
     for number, paragraph in enumerate(window.text.paragraphs, window.first_number):
         n_bests_of_line = list(islice(remaining, len(paragraph.sentences)))
+        confidences_of_line = list(islice(remaining_confidences, len(paragraph.sentences)))
         if options.json:
-            for line in _json_lines(number, n_bests_of_line, run.tokenizer, records):
+            n_bests_of_line = list(map(partial(_leave_out, options.at_least), n_bests_of_line, confidences_of_line))
+            rated = confidences_of_line if confidences else ()
+            for line in _json_lines(number, n_bests_of_line, run.tokenizer, records, rated):
                 write_result(line)
                 sys.stdout.flush()
         elif options.n_best is None:
+            confidence = min(confidences_of_line)  # a paragraph is as sure as its least sure sentence
             best_texts = [one_line(n_best[0].text) for n_best in n_bests_of_line]
-            write_result(f"{paragraph.join(best_texts)}\n")
+            text = "" if confidence < (options.at_least or 0.0) else paragraph.join(best_texts)
+            write_result(f"{confidence:.2f}\t{text}\n" if options.confidence else f"{text}\n")
         else:
             write_result(format_n_best(number - 1, n_bests_of_line[0]))
     sys.stdout.buffer.flush()
+
+
+def _leave_out(at_least: float | None, n_best: "Sequence[Translation]", confidence: float) -> "Sequence[Translation]":
+    """Returns an n-best list; the best translation alone, without its text, if the confidence is below `at_least`."""
+    return n_best if confidence >= (at_least or 0.0) else [replace(n_best[0], text="")]
 
 
 def _check_forms(options: argparse.Namespace) -> None:
     """Raises an `InputError` if options exclude each other, or `--split` is given and sentencex is not installed."""
     if options.attention and not options.json:
         raise InputError("--attention: attention is only written as JSON; expected --json with it")
+    if options.n_best and (options.confidence or options.at_least is not None):
+        raise InputError(
+            "--n_best: --confidence and --at_least rate the best translation of a sentence; leave out --n_best"
+        )
     if options.attention and options.others:
         raise InputError("--attention: each run of an ensemble has another attention; expected one run")
     if options.split:
@@ -213,7 +259,11 @@ def format_n_best(number: int, translations: Sequence["Translation"]) -> str:
 
 
 def _json_lines(
-    number: int, n_bests: Sequence[Sequence["Translation"]], tokenizer: "Tokenizer", records: Iterator["Record | None"]
+    number: int,
+    n_bests: Sequence[Sequence["Translation"]],
+    tokenizer: "Tokenizer",
+    records: Iterator["Record | None"],
+    confidences: Sequence[float],
 ) -> Iterator[str]:
     """Yields a line with a JSON object for each translation of each sentence of an input line.
 
@@ -223,6 +273,7 @@ def _json_lines(
         tokenizer: the tokenizer of the run.
         records: the attention records of these translations, and then of later lines, which are not consumed. Without
             `--attention` it yields None for each translation.
+        confidences: the confidence of each sentence of the line; empty if it is not asked for.
     """
     for sentence, n_best in enumerate(n_bests, 1):
         for rank, (translation, record) in enumerate(zip(n_best, records, strict=False), 1):
@@ -236,6 +287,8 @@ def _json_lines(
                 "tokens": tokenizer.pieces(translation.ids),
                 "source_tokens": tokenizer.pieces([*translation.source_ids, EOS]),
             }
+            if confidences:
+                fields["confidence"] = round(confidences[sentence - 1], JSON_DIGITS)
             if record:  # float64, since a rounded float32 is written with more digits
                 fields["attention"] = record.attention["cross"].astype("float64").round(JSON_DIGITS).tolist()
             yield f"{json.dumps(fields, ensure_ascii=False)}\n"

@@ -2,6 +2,7 @@
 
 The modules, in reading order:
 
+- `confidence`: the probability that a translation is good
 - `request`: the request of an evaluation: a run and a set, with its tokens
 - `evaluate_set`: the evaluation itself, from translations to files
 - `resumable`: evaluations that appear complete or not at all, and continue after an interruption

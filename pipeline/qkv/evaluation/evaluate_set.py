@@ -37,6 +37,7 @@ from ..run.manifest import archive_manifest
 from ..run.processes import RunParts
 from ..run.trained_run import TrainedRun
 from ..text.tokens.words import WordUnits
+from .confidence import with_hypotheses
 from .experiments import EXPERIMENT_RUNNERS, write_spectra
 from .page import PAGE_SENTENCES, make_viewer_run
 from .request import EvaluationRequest, EvaluationSet, TokenisedSet
@@ -82,10 +83,17 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
         if not request.force_references:
             pairs = list(pair_translations(data.source, data.reference, translations, run.config.decoding.kind))
         tokenizer = run.config.data.scoring_tokenizer
-        table = write_translations(folder.translations, data.source, data.reference, translations, tokenizer)
+        confidences = _rate(request, text)
+        table = write_translations(
+            folder.translations, data.source, data.reference, translations, tokenizer, confidences
+        )
         texts = [translation.text for translation in translations]
         if data.reference is not None:
             metrics |= score_translations(texts, data.reference, tokenizer=tokenizer)
+        if request.confidence and "sentence_chrf" in table:
+            metrics["confidence"] = request.confidence.measure(
+                *(table[name].tolist() for name in ("confidence", "sentence_chrf"))
+            )
         units = run.reader.segmenter.units(data.source, data.reference or texts)
         run.reader.segmenter.log_units(units)
 
@@ -118,6 +126,15 @@ def evaluate_set(request: EvaluationRequest) -> dict[str, Any]:
 def _seconds_since(started: float) -> float:
     """Returns the seconds since a time of `time.monotonic`, rounded to hundredths."""
     return round(time.monotonic() - started, 2)
+
+
+def _rate(request: EvaluationRequest, text: TokenisedSet) -> list[float] | None:
+    """Returns the confidence of each translation of a set; None if the request has none. It searches once more."""
+    if request.confidence is None:
+        return None
+    source_ids = [text.source[row].tolist() for row in range(len(text.data.source))]
+    n_best_lists = with_hypotheses(request.run).translator.translate_ids(source_ids)
+    return request.confidence.of(n_best_lists, request.run.tokenizer)
 
 
 def _describe(request: EvaluationRequest, translations: Sequence[Translation]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def make_viewer_run(
         run.reader.detokenize if run.config.data.tokenized else None,
         facts=page_facts(run.config, run.model.count_params(), metrics),
         sentences_in_set=len(data.source),
+        confidences=table["confidence"].tolist() if "confidence" in table else (),
     )
 
 

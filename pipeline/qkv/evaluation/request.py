@@ -35,6 +35,7 @@ from ..text.lines.text_file import read_lines
 from ..text.phrases.required import RequiredPhrase
 from ..text.tokens.encoding import EncodedSentences, encode_sentences
 from ..text.tokens.tokenizer import Tokenizer
+from .confidence import Confidence
 
 IN_MEMORY = "memory"
 """The name of sentences from Python in results, and of the folder of their results, unless the user has chosen it."""
@@ -86,6 +87,7 @@ class EvaluationRequest:
         experiments: for each experiment, by its name in `evaluation.experiments.EXPERIMENT_RUNNERS`, the number of
             first sentences on which it is run.
         processes: the processes that translate and record; None for this process alone.
+        confidence: the fitted confidence of the run, if that of each translation is written; otherwise None.
     """
 
     run: TrainedRun
@@ -93,6 +95,7 @@ class EvaluationRequest:
     force_references: bool = False
     experiments: Mapping[str, int] = field(default_factory=dict)
     processes: RunParts | None = None
+    confidence: Confidence | None = None
 
 
 def read_own_set(

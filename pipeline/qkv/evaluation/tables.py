@@ -153,6 +153,7 @@ def write_translations(
     reference: Sequence[str] | None,
     translations: Sequence["Translation"],
     bleu_tokenizer: str,
+    confidences: Sequence[float] | None = None,
 ) -> pd.DataFrame:
     """Writes `translations.tsv`, with the texts, scores and lengths of each sentence.
 
@@ -165,6 +166,7 @@ def write_translations(
         reference: the reference of each sentence; None to write neither references nor sentence scores.
         translations: the translation of each sentence.
         bleu_tokenizer: the tokenizer of sentence BLEU, see `metrics.bleu.make_bleu`.
+        confidences: the confidence of each translation; None to write none.
 
     Returns:
         The table, with the unchanged texts.
@@ -181,6 +183,8 @@ def write_translations(
             "truncated": [translation.truncated for translation in translations],
         }
     )
+    if confidences is not None:
+        table["confidence"] = list(confidences)
     if reference is not None:
         table.insert(2, "reference", list(reference))
         for name, scores in score_sentences(texts, reference, tokenizer=bleu_tokenizer).items():

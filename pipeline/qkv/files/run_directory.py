@@ -110,6 +110,7 @@ class RunDirectory:
         self.config = self.root / "config.yaml"
         self.decoding = self.root / "decoding.yaml"  # the settings that `evaluate.py --tune` has chosen
         self.alignment = self.root / "alignment.json"  # the layer and head that word links are read from
+        self.confidence = self.root / "confidence.json"  # how sure a translation is, fitted on the validation set
         self.manifest = self.root / "manifest.json"  # written last; a run with it is completely trained
         self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
         self.own_tokenizer = self.root / "tokenizer" / "sentencepiece.model"
@@ -137,7 +138,8 @@ class RunDirectory:
         folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
         self._folders = self.pairs, self.own_tokenizer.parent, self.ancestor.parent, *folders
         files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
-        self._files = self.config, self.decoding, self.alignment, self.manifest, *files, self.projector_config
+        choices = self.decoding, self.alignment, self.confidence
+        self._files = self.config, *choices, self.manifest, *files, self.projector_config
 
     @property
     def tokenizer(self) -> Path:
@@ -397,7 +399,8 @@ class RunDirectory:
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
         texts = run.tokenizer, run.corpus_report, run.source_look, run.target_look
-        for file in (run.manifest, run.decoding, run.alignment, *texts, run.history, run.ancestor_weights):
+        choices = run.decoding, run.alignment, run.confidence
+        for file in (run.manifest, *choices, *texts, run.history, run.ancestor_weights):
             refuse_other_than_file(file, "what training wrote")
         check_version(run.config)
         return run

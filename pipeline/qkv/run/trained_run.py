@@ -149,6 +149,16 @@ class TrainedRun:
         return self.graphs.get((self.model, self.tokenizer, max_positions, different_sites, units), make_recorder)
 
 
+def keeps_choices(run: TrainedRun) -> bool:
+    """Returns whether choices for the present weights, such as the readout of word links, are saved in a run's folder.
+
+    They are not saved if the weights are neither the final nor the best ones of the training, if they were changed in
+    memory, or if the run is the read-only one in the package.
+    """
+    own_weights = run.directory.model, run.directory.checkpoints / "best.npz"
+    return not run.directory.is_packaged and not run.is_changed and run.weights in own_weights
+
+
 def digest_weights(model: keras.Model) -> str:
     """Returns the SHA-256 of the values of all weights of a model, LoRA matrices included."""
     digest = hashlib.sha256()

@@ -117,6 +117,27 @@ def _penalised_loss(blocks: np.ndarray, is_true: np.ndarray, coefficients: np.nd
     return float(negative_log_likelihood + (penalties * coefficients**2).sum() / 2)
 
 
+def area_under_roc(predicted: np.ndarray, right: np.ndarray) -> float:
+    """Computes the area under the ROC curve: the probability that a true outcome has a higher prediction than a false
+    one. Equal predictions count half (Hanley and McNeil 1982).
+
+    Args:
+        predicted: the predictions, in any unit, `(N,)`.
+        right: the outcomes, bool `(N,)`.
+
+    Returns:
+        0 to 1, where 0.5 is chance; NaN if all outcomes are equal.
+    """
+    is_true = np.asarray(right, bool)
+    true = int(is_true.sum())
+    false = is_true.size - true
+    if not true or not false:
+        return float("nan")
+    _, value_of_each, numbers = np.unique(predicted, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(numbers) - (numbers - 1) / 2)[value_of_each]  # from 1, the mean rank of equal predictions
+    return float((ranks[is_true].sum() - true * (true + 1) / 2) / (true * false))
+
+
 BINS = 10
 
 

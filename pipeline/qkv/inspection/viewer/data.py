@@ -24,6 +24,8 @@ class ViewerRun:
         gold: the gold alignments of the sentences, at the index of their id. They are drawn over the attention if the
             target is the reference.
         scores: the scores of the translations by a metric, at the index of the sentence's id; empty if there are none.
+        confidences: the confidence of each translation, see `evaluation.confidence`, at the index of the sentence's id;
+            empty if there are none.
         plain: a function that detokenises a translation, to show plain text beside it; None if translations are plain
             text.
         sites: (layers, heads) of each site. Adding a sentence sets it.
@@ -47,6 +49,7 @@ class ViewerRun:
     facts: Sequence[Words] = ()
     sentences_in_set: int | None = None
     types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    confidences: Sequence[float] = ()
 
     def add(self, record: Record, row: Mapping[str, Any]) -> None:
         """Adds a sentence.
@@ -99,6 +102,7 @@ class ViewerRun:
             "mode": record.mode,
             "truncated": record.truncated,
             "score": round(float(self.scores[record.id]), 2) if record.id < len(self.scores) else None,
+            "confidence": round(self.confidences[record.id], 4) if record.id < len(self.confidences) else None,
             "gold": [[i, j, int((i, j) in gold.sure)] for i, j in links] if gold else [],
             # NaN becomes 0, so that sentences can be sorted.
             "measures": {name: 0.0 if math.isnan(row[name]) else round(row[name], 4) for name in shown_measures()},

@@ -89,7 +89,7 @@ class PageBackend {
       sourceWords: [...this.wordsOfSource(source, read.ends), null],
       targetWords: this.wordsOfTarget(result.ids),
       logProbabilities: result.logProbabilities, likelihood: mean(result.logProbabilities),
-      mode: "greedy", truncated: result.truncated || read.cut, score: null, gold: [],
+      mode: "greedy", truncated: result.truncated || read.cut, score: null, confidence: null, gold: [],
     };
     measure(sentence, result.attention.cross, this.model.settings.sites.cross.heads);
     const words = this.units.source === "spaces" ? source.split(" ").filter(Boolean) : sentence.source;

@@ -56,6 +56,17 @@ def test_the_list_is_sorted_searched_and_filtered_and_its_first_sentence_opens(b
         assert listed(page) == [4]
 
 
+def test_sentences_are_sorted_by_confidence_if_they_have_one(browser, html, tmp_path):
+    run = ViewerRun("one", confidences=[0.9, 0.25, 0.5, 1.0, 0.0]).add_all(RECORDS)
+    with open_viewer(browser, tmp_path, viewer_page("title", [run])) as page:
+        page.select_option("#sort", "confidence")
+        assert listed(page) == [4, 1, 2, 0, 3]
+        assert "confidence 0.25" in page.locator("#list .row .note").nth(1).inner_text()
+    with open_viewer(browser, tmp_path, html) as page:
+        assert page.locator("#sort option[value=confidence]").count() == 0
+        assert "confidence" not in page.inner_text("#list")
+
+
 def test_hits_are_marked_in_the_list_and_in_the_texts(browser, html, tmp_path):
     with open_viewer(browser, tmp_path, html) as page:
         page.fill("#search", "LONG")

@@ -19,6 +19,9 @@ function addOrders(orders) {
   }
 }
 
+// Whether the confidence of a translation is known: the page of a run that has none shows nothing of it.
+const hasConfidence = ({ confidence }) => typeof confidence === "number";
+
 const FILTERS = {
   all: () => true,
   truncated: (sentence) => sentence.truncated,
@@ -103,6 +106,7 @@ class SentenceList {
         const value = sentence.measures[measure];
         facts.push(label === true ? say(`viewer.note.${measure}`, { value }) : `${label} ${sayNumber(value, 2)}`);
       }
+      if (hasConfidence(sentence)) facts.push(say("viewer.note.confidence", { value: sentence.confidence }));
       if (sentence.score !== null) facts.push(say("viewer.fact.bleu", { score: sentence.score }));
       if (sentence.truncated) facts.push(say("viewer.note.truncated"));
       row.append(this.drawText(sentence));

@@ -16,6 +16,7 @@ class Viewer {
     sayAll(document);
     this.hooks = { heads: [], panels: [] };
     addOrders(data.orders);
+    if (data.runs.some(({ sentences }) => sentences.some(hasConfidence))) SORTS.confidence = ({ confidence }) => confidence ?? 0;
     const { site, layer, head, side } = data, list = { sort: Object.keys(SORTS)[0], only: Object.keys(FILTERS)[0] };
     this.toldHead = head !== null; // whether the first shown head has been chosen
     this.store = new Store(data, { site, layer: layer ?? 0, head: head ?? "mean", side, ...list, stage: data.runs.length - 1 });
