@@ -66,6 +66,7 @@ class ServedPage:
         """Stops the server and closes its socket, after the answers in progress."""
         self._server.shutdown()
         self._server.server_close()
+        self._server.finish()
         if self._service:
             self._service.close()
 
@@ -271,21 +272,21 @@ class LiveServer(ThreadedWSGIServer):
         self.waiting: dict[socket.socket, float] = {}
         super().__init__(host, port, application, _Handler)
 
-    def server_close(self) -> None:
-        """Closes the socket, and then waits until the answers in progress are sent.
+    def finish(self) -> None:
+        """Waits until the answers in progress are sent, at most `SHUTDOWN_SECONDS`. Call it after `shutdown`.
 
-        Connections whose request is incomplete are closed. The wait ends after `SHUTDOWN_SECONDS` at the latest.
+        Connections whose request is incomplete are closed.
         """
-        super().server_close()
         end = time.monotonic() + SHUTDOWN_SECONDS
-        remaining = self._most_connections
-        while remaining and time.monotonic() < end:
+        ended = 0
+        while ended < self._most_connections and time.monotonic() < end:
             if self._connections.acquire(timeout=WAITING_SECONDS):
-                remaining -= 1
+                ended += 1
                 continue
             for connection in self.waiting.copy():
-                with suppress(OSError):  # the client may have closed it
-                    connection.shutdown(socket.SHUT_RDWR)
+                _cut_off(connection)
+        for _ in range(ended):
+            self._connections.release()
 
     def server_bind(self) -> None:
         """Binds the socket to the host and port. Without this method, werkzeug would end the process on an error.
@@ -321,8 +322,7 @@ class LiveServer(ThreadedWSGIServer):
         if not waiting:
             return False
         connection, _ = waiting[0]
-        with suppress(OSError):  # the client may have closed it
-            connection.shutdown(socket.SHUT_RDWR)
+        _cut_off(connection)
         return self._connections.acquire(timeout=LEAVING_SECONDS)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -334,3 +334,9 @@ class LiveServer(ThreadedWSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Does not report broken connections. The standard library calls this method."""
+
+
+def _cut_off(connection: socket.socket) -> None:
+    """Ends a connection, unless its client has closed it already."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
