@@ -5,11 +5,13 @@ character. Python's `html.parser` differs between patch releases, raises an erro
 is unfinished at the end of the text; lxml and html5lib make trees, which do not keep the bytes of tags.
 """
 
+import codecs
 import html
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ..errors import InputError
 from .marked_text import WHITE_SPACE, MarkedText, Piece, pair_tags, trim
 
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
@@ -164,6 +166,36 @@ def read_page(page: str) -> list[MarkedText]:
         else:
             group.append(piece)
     return [*texts, trim(group, escape)]
+
+
+def decode_page(data: bytes, name: str) -> tuple[str, str]:
+    """Returns a page as text, and its encoding.
+
+    The encoding is that of a byte order mark or of a `charset` in the first kilobyte, and UTF-8 otherwise.
+
+    Args:
+        data: the bytes of the page.
+        name: the name of the page, for messages.
+
+    Raises:
+        InputError: the page is not text in this encoding, or Python does not know the encoding.
+    """
+    marks = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+    encoding = next((encoding for mark, encoding in marks.items() if data.startswith(mark)), None)
+    declared = re.search(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([\w.:-]+)", data[:1024], re.IGNORECASE)
+    if encoding is None:
+        encoding = declared[1].decode().lower() if declared else "utf-8"
+        encoding = {"iso-8859-1": "cp1252", "latin1": "cp1252", "ascii": "cp1252", "us-ascii": "cp1252"}.get(encoding, encoding)
+    try:
+        return data.decode(encoding), encoding
+    except LookupError:
+        raise InputError(f"{name}: there is no encoding {encoding}, which the page declares; correct its charset") from None
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{name}:{line}: byte 0x{data[error.start]:02x} is not {encoding}, the encoding of the page; declare its "
+            'encoding, such as <meta charset="windows-1252">, in its first kilobyte'
+        ) from None
 
 
 def set_language(page: str, source: str, target: str) -> str:

@@ -36,12 +36,14 @@ def translate_marked(run: "TrainedRun", texts: Sequence[str], markup: str) -> li
         InputError: the model has no cross-attention or gives NaN; or a text has a lone surrogate.
     """
     if markup == "html-page":
-        return [translate_page(run, text) for text in texts]
-    window = read_marked(run, run.reader.typed_text("sentence"), [READERS[markup](text) for text in texts])
+        return [translate_page(run, text)[0] for text in texts]
+    window = read_marked_lines(run, run.reader.typed_text("sentence"), markup, texts, range(1, len(texts) + 1))
     return [n_best[0] for n_best in translate_window(run, window).texts]
 
 
-def translate_page(run: "TrainedRun", page: str, name: str = "page") -> str:
+def translate_page(
+    run: "TrainedRun", page: str, name: str = "page", normalizes: bool = True
+) -> "tuple[str, MarkedTranslations]":
     """Translates an HTML page, or a part of one.
 
     The page is divided into texts at the tags of block elements, and each text into sentences if sentencex is
@@ -52,6 +54,10 @@ def translate_page(run: "TrainedRun", page: str, name: str = "page") -> str:
         run: the run.
         page: the page.
         name: the name of the page in messages.
+        normalizes: whether `data.normalize` of the run is applied.
+
+    Returns:
+        The translated page, and the translations of its texts.
 
     Raises:
         InputError: the model has no cross-attention or gives NaN; or the page has a lone surrogate.
@@ -61,12 +67,12 @@ def translate_page(run: "TrainedRun", page: str, name: str = "page") -> str:
     lines = accumulate((_count_lines(text) for text in texts), initial=1)
     filled = {number: text for number, text in enumerate(texts) if text.pieces}
     numbers = [line for text, line in zip(texts, lines, strict=False) if text.pieces]
-    reader = run.reader.typed_text(name, splits=find_spec("sentencex") is not None)
-    translated = translate_window(run, read_marked(run, reader, list(filled.values()), numbers)).texts
+    reader = run.reader.typed_text(name, normalizes=normalizes, splits=find_spec("sentencex") is not None)
+    translated = translate_window(run, read_marked(run, reader, list(filled.values()), numbers))
     parts = [text.before for text in texts]
-    for number, n_best in zip(filled, translated, strict=True):
-        parts[number] = n_best[0]
-    return "".join(parts)
+    for number, marked in zip(filled, translated.texts, strict=True):
+        parts[number] = marked[0]
+    return "".join(parts), translated
 
 
 def _count_lines(text: MarkedText) -> int:
@@ -101,8 +107,15 @@ class MarkedTranslations(NamedTuple):
     texts: list[list[str]]
 
 
+def read_marked_lines(
+    run: "TrainedRun", reader: TypedText, markup: str, lines: Sequence[str], numbers: Sequence[int]
+) -> MarkedWindow:
+    """Reads lines with markup, a key of `READERS`; see `read_marked`."""
+    return read_marked(run, reader, list(map(READERS[markup], lines)), numbers)
+
+
 def read_marked(
-    run: "TrainedRun", reader: TypedText, texts: Sequence[MarkedText], numbers: Sequence[int] | None = None
+    run: "TrainedRun", reader: TypedText, texts: Sequence[MarkedText], numbers: Sequence[int]
 ) -> MarkedWindow:
     """Reads texts with markup, so that they can be translated. Warnings are those of the reader.
 
@@ -112,7 +125,7 @@ def read_marked(
         run: the run.
         reader: reads plain texts. It divides them into sentences if it has a splitter.
         texts: the texts.
-        numbers: the number of the line of each text, for messages; by default 1, 2, and so on.
+        numbers: the number of the line of each text, for messages.
     """
     kept = [piece.text for text in texts for piece in text.pieces if piece.kind == "kept"]
     known = {words for words, ids in zip(kept, run.tokenizer.encode(kept), strict=True) if ids and UNK not in ids}
@@ -122,7 +135,7 @@ def read_marked(
         shown = {index: piece.text for index, piece in pieces if piece.kind == "kept" and piece.text in known}
         layouts.append(lay_out(text, shown))
     plain = [layout.plain for layout in layouts]
-    read = reader.read_paragraphs(plain, numbers or range(1, len(plain) + 1))
+    read = reader.read_paragraphs(plain, numbers)
     return MarkedWindow(layouts, read, reader.normalize is not None)
 
 
