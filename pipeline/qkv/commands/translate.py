@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..runtime.streams import write_result
 from ..text.lines.sentences import SentenceSplitter
 from ..text.lines.stream import ArrivingLines
+from ..text.lines.typed_line import ReadParagraphs
 from ..text.tokens.special_tokens import EOS, UNK
 from . import cli
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ..inspection.record import Record
     from ..markup.translation import MarkedWindow
     from ..run.trained_run import TrainedRun
-    from ..text.lines.typed_line import ReadParagraphs
     from ..text.phrases.required import RequiredPhrase
     from ..text.phrases.sentence_files import ConstraintFiles
     from ..text.tokens.tokenizer import Tokenizer
@@ -90,7 +90,8 @@ def main(arguments: list[str]) -> None:
         if getattr(options, option) and not config.model.has_cross_attention:
             raise InputError(f"--{option}: the model of {options.run.root} has no cross-attention; leave it out")
     if options.markup == "html-page":
-        return _translate_page(options, config)
+        _translate_page(options, config)
+        return
     lines = ArrivingLines(sys.stdin.buffer, composes=not options.markup)  # read while TensorFlow is loaded
     with cli.importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
         from ..markup.translation import read_marked_lines
@@ -197,12 +198,12 @@ def _read_windows(
 
 def _translate_window(run: "TrainedRun", window: _Window) -> _TranslatedWindow:
     """Translates the sentences of a window."""
-    from ..markup.translation import MarkedWindow, translate_window  # not at the top: it imports TensorFlow
-
     first_number, text, prefix_ids, required = window
-    if isinstance(text, MarkedWindow):
-        return _TranslatedWindow(first_number, *translate_window(run, text, prefix_ids, required))
-    return _TranslatedWindow(first_number, text, run.translator.translate_ids(text.ids, prefix_ids, required), None)
+    if isinstance(text, ReadParagraphs):
+        return _TranslatedWindow(first_number, text, run.translator.translate_ids(text.ids, prefix_ids, required), None)
+    from ..markup.translation import translate_window  # only for texts with markup
+
+    return _TranslatedWindow(first_number, *translate_window(run, text, prefix_ids, required))
 
 
 def _write_window(window: _TranslatedWindow, run: "TrainedRun", options: argparse.Namespace) -> None:

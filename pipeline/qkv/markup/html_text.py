@@ -14,29 +14,36 @@ from typing import NamedTuple
 from ..errors import InputError
 from .marked_text import WHITE_SPACE, MarkedText, Piece, pair_tags, trim
 
-VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+
+def _names(text: str) -> frozenset[str]:
+    """Returns the names in a text with spaces between them."""
+    return frozenset(text.split())
+
+
+VOID = _names("area base br col embed hr img input link meta param source track wbr")
 """Elements without a closing tag."""
 
-RAW_TEXT = frozenset("script style textarea title xmp iframe noembed noframes plaintext".split())
+RAW_TEXT = _names("script style textarea title xmp iframe noembed noframes plaintext")
 """Elements whose content has no tags."""
 
-BLOCKS = frozenset(
-    """address article aside base blockquote body br button caption center col colgroup dd details dialog dir div dl dt
-    fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link
+BLOCKS = _names(
+    """address article aside base blockquote body br button caption center col colgroup dd details dialog dir div dl
+    dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link
     main menu meta nav ol optgroup option p pre search section select summary table tbody td template textarea tfoot th
-    thead title tr ul""".split()
+    thead title tr ul"""
 )
 """Elements whose tags divide a page into texts. Within a text, words before and after such a tag are apart."""
 
-UNREAD = frozenset("script style textarea xmp iframe noembed noframes plaintext pre svg math object canvas".split())
+UNREAD = _names("script style textarea xmp iframe noembed noframes plaintext pre svg math object canvas")
 """Elements whose content is neither translated nor read by the model."""
 
-KEPT = frozenset("code kbd samp var tt".split())
+KEPT = _names("code kbd samp var tt")
 """Elements whose content is not translated. The model reads it if it copies it."""
 
 _WS = f"[{WHITE_SPACE}]"
 # Possessive quantifiers, since hostile text must not take quadratic time.
-_ATTRIBUTES = rf"""(?:{_WS}++|/|=?+[^{WHITE_SPACE}/>=]++(?:{_WS}*+={_WS}*+(?:"[^"]*+"|'[^']*+'|(?![\"'])[^{WHITE_SPACE}>]*+))?+|=)*+"""
+_VALUE = rf"""(?:"[^"]*+"|'[^']*+'|(?!["'])[^{WHITE_SPACE}>]*+)"""
+_ATTRIBUTES = rf"(?:{_WS}++|/|=?+[^{WHITE_SPACE}/>=]++(?:{_WS}*+={_WS}*+{_VALUE})?+|=)*+"
 _MARKUP = re.compile(
     rf"""(?P<comment><!--(?:-?>|(?s:.*?)--!?>|(?s:.*)\Z))
     |(?P<cdata><!\[CDATA\[(?s:.*?)\]\]>)
@@ -53,7 +60,12 @@ _ATTRIBUTE = re.compile(
 
 
 class Attribute(NamedTuple):
-    """An attribute of a tag: its name in lower case, its value without escapes, and the range of the value in the tag."""
+    """An attribute of a tag.
+
+    - name: its name in lower case.
+    - value: its value without escapes.
+    - start, end: the range of the value in the tag.
+    """
 
     name: str
     value: str
@@ -73,7 +85,7 @@ def read_attributes(tag: str) -> Iterator[Attribute]:
 
 
 def read_pieces(text: str) -> list[Piece]:
-    """Divides HTML into pieces. Text that must not be translated is `kept`, or a `point` if the model need not read it."""
+    """Divides HTML into pieces. Text that is not translated is `kept`, or a `point` if the model does not read it."""
     return _join_kept(list(_tokenize(text)))
 
 
@@ -131,7 +143,9 @@ def _join_kept(pieces: Sequence[Piece]) -> list[Piece]:
         if piece.kind == "opening" and end > index and (piece.name in UNREAD | KEPT or _is_protected(piece.raw)):
             inside = pieces[index : end + 1]
             text = "" if piece.name in UNREAD else " ".join("".join(part.text for part in inside).split())
-            joined.append(Piece("kept" if text else "point", "".join(part.raw for part in inside), text, piece.name, piece.breaks))
+            joined.append(
+                Piece("kept" if text else "point", "".join(part.raw for part in inside), text, piece.name, piece.breaks)
+            )
             index = end + 1
         else:
             joined.append(piece)
@@ -140,7 +154,7 @@ def _join_kept(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _is_protected(tag: str) -> bool:
-    """Returns whether a tag forbids that its content is translated: by `translate="no"`, or by the class `notranslate`."""
+    """Returns whether a tag has `translate="no"` or the class `notranslate`."""
     if "translate" not in tag.lower():
         return False
     values = {attribute.name: attribute.value.lower() for attribute in read_attributes(tag)}
@@ -185,11 +199,15 @@ def decode_page(data: bytes, name: str) -> tuple[str, str]:
     declared = re.search(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([\w.:-]+)", data[:1024], re.IGNORECASE)
     if encoding is None:
         encoding = declared[1].decode().lower() if declared else "utf-8"
-        encoding = {"iso-8859-1": "cp1252", "latin1": "cp1252", "ascii": "cp1252", "us-ascii": "cp1252"}.get(encoding, encoding)
+        encoding = {"iso-8859-1": "cp1252", "latin1": "cp1252", "ascii": "cp1252", "us-ascii": "cp1252"}.get(
+            encoding, encoding
+        )
     try:
         return data.decode(encoding), encoding
     except LookupError:
-        raise InputError(f"{name}: there is no encoding {encoding}, which the page declares; correct its charset") from None
+        raise InputError(
+            f"{name}: there is no encoding {encoding}, which the page declares; correct its charset"
+        ) from None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise InputError(

@@ -52,6 +52,10 @@ class MarkedText(NamedTuple):
     after: str
     escape: Callable[[str], str]
 
+    def count_kept(self) -> int:
+        """Returns the number of kept pieces."""
+        return sum(piece.kind == "kept" for piece in self.pieces)
+
 
 def trim(pieces: Sequence[Piece], escape: Callable[[str], str] = str) -> MarkedText:
     """Makes a `MarkedText` of pieces. Leading and trailing white space, points and unpaired tags are taken off.
@@ -232,7 +236,8 @@ class Layout:
     def find_copies(self, translation: str) -> dict[int, Range]:
         """Returns the range in a translation of each kept piece that the model has copied.
 
-        A piece that stands n times in the plain text must be in the translation exactly n times, as whole words.
+        Words that stand n times in the plain text must be in the translation exactly n times, as whole words. Words in
+        the place of kept text may be written with other capitals.
         """
         numbers: dict[str, list[int]] = {}
         for number, words in self.shown.items():
@@ -241,11 +246,16 @@ class Layout:
         if not numbers:
             return copies
         sides = [(text, _word_borders(text)) for text in (self.plain, translation)]
+        small = [(_lower(text), borders) for text, borders in sides]
         taken: tuple[list[Range], list[Range]] = ([], [])
         for words in sorted(numbers, key=len, reverse=True):
+            is_unchanged = self.source.pieces[numbers[words][0]].text == words
+            places = [_find_whole(words, *side) for side in sides]
+            if not is_unchanged:
+                places = [_find_whole(words.lower(), *side) for side in small]
             source, target = (
-                [place for place in _find_whole(words, *side) if not any(_overlap(place, other) for other in others)]
-                for side, others in zip(sides, taken, strict=True)
+                [place for place in side if not any(_overlap(place, other) for other in others)]
+                for side, others in zip(places, taken, strict=True)
             )
             taken[0].extend(source)
             taken[1].extend(target)
@@ -261,7 +271,9 @@ class Layout:
             linked: the words of `plain` and of the translation, and their links.
             copies: the result of `find_copies`, with a range for each of `shown`.
         """
-        pairs = [(mark.range, copies[mark.kept]) for mark in self.marks if mark.kept is not None and mark.kept in copies]
+        pairs = [
+            (mark.range, copies[mark.kept]) for mark in self.marks if mark.kept is not None and mark.kept in copies
+        ]
         ranges = [mark.range for mark in self.marks]
         places = project_spans(ranges, _link_copies(linked, pairs), [mark.parent for mark in self.marks])
         for index, (mark, (start, _)) in enumerate(zip(self.marks, places, strict=True)):
@@ -278,7 +290,9 @@ class Layout:
         index = 0
         while index < len(events):
             last = index
-            while last + 1 < len(events) and not translation[events[last].position : events[last + 1].position].strip(" "):
+            while last + 1 < len(events) and not translation[events[last].position : events[last + 1].position].strip(
+                " "
+            ):
                 last += 1
             start, end = events[index].position, events[last].position
             while start > position and translation[start - 1] == " ":
@@ -429,6 +443,11 @@ def _find_whole(words: str, text: str, borders: tuple[set[int], set[int]]) -> li
             ranges.append((start, end))
         start = text.find(words, end if is_whole else start + 1)
     return ranges
+
+
+def _lower(text: str) -> str:
+    """Returns a text in lower case, of the same length."""
+    return "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
 
 
 def _overlap(one: Range, other: Range) -> bool:

@@ -6,15 +6,19 @@ from .marked_text import MarkedText, Piece, trim
 
 _COPIED = re.compile(
     r"""
-    </?[A-Za-z][^<>]*>                                         # <x id="1"/>
-    | [$#%]?\{(?:[^{}]|\{[^{}]*\})*\}                          # {0}, {name}, ${name}, {{name}}, {n, plural, one {day}}
-    | %\([^()\s]*\)[-+0\#]*\d*(?:\.\d+)?[a-zA-Z]               # %(name)s
-    | (?<![\w%])%(?:\d+\$)?[-+0\#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGaAcsrp@]   # %s, %1$s, %.2f
+    # <x id="1"/>
+    </?[A-Za-z][^<>]*>
+    # {0}, {name}, ${name}, {{name}}, {n, plural, one {day}}
+    | [$#%]?\{(?:[^{}]|\{[^{}]*\})*\}
+    # %(name)s, %s, %1$s, %.2f, %%
+    | %\([^()\s]*\)[-+0\#]*\d*(?:\.\d+)?[a-zA-Z]
+    | (?<![\w%])%(?:\d+\$)?[-+0\#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGaAcsrp@]
     | %%
-    | (?:https?|ftp)://[^\s<>"]*[^\s<>".,;:!?()'\]}»”’]        # addresses, without the punctuation after them
-    | www\.[^\s<>"]*[^\s<>".,;:!?()'\]}»”’]
-    | [\w.+-]*\w@\w[\w-]*(?:\.\w[\w-]*)+                       # mail addresses
-    | (?<!\w)\d+(?:[.,:/\u00a0\u202f-]\d+)*(?!\w)              # numbers, times and dates
+    # addresses, without the punctuation after them
+    | (?:(?:https?|ftp)://|www\.)[^\s<>"]*[^\s<>".,;:!?()'\]}»”’]
+    | [\w.+-]*\w@\w[\w-]*(?:\.\w[\w-]*)+
+    # numbers, times and dates
+    | (?<!\w)\d+(?:[.,:/\u00a0\u202f-]\d+)*(?!\w)
     """,
     re.VERBOSE,
 )

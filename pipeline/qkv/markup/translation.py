@@ -1,13 +1,15 @@
-"""Translates texts with markup: the model reads plain text, and each translation gets the markup of its source."""
+"""Translates texts with markup: the model reads plain text, and each translation gets the markup of its source.
+
+TensorFlow is not imported here: each process of `--workers` imports it without its messages when it loads its run.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..run.ensemble import TrainedEnsemble
 from ..text.lines.sentences import Paragraph
 from ..text.lines.typed_line import ReadParagraphs, TypedText
 from ..text.tokens.special_tokens import UNK
@@ -96,7 +98,7 @@ class MarkedWindow(NamedTuple):
 class MarkedTranslations(NamedTuple):
     """The translations of a `MarkedWindow`.
 
-    - read: the plain texts as the model has read them, without kept text that it could not copy.
+    - read: the plain texts as the model has read them. Kept text that it could not copy is replaced or left out.
     - n_bests: the n-best list of each sentence of each text.
     - texts: the translations of each text, with markup. They are those of the n-best list; but for a text of several
       sentences, there is one translation, of the best translations of the sentences.
@@ -139,14 +141,14 @@ def read_marked(
     return MarkedWindow(layouts, read, reader.normalize is not None)
 
 
-class _Text(NamedTuple):
-    """A text of a window, in progress.
+class _Candidate(NamedTuple):
+    """A text of a window, as the model reads it in one try.
 
     - layout: its plain text.
     - paragraph: the sentences of the plain text.
     - read: the sentences as the model reads them.
     - ids: the ids of the sentences.
-    - n_bests: the n-best list of each sentence.
+    - n_bests: the n-best list of each sentence; empty before it is translated.
     - translations: the plain translations of the text, see `_join_translations`; empty before it is translated.
     """
 
@@ -157,6 +159,16 @@ class _Text(NamedTuple):
     n_bests: "list[list[Translation]]"
     translations: list[tuple[str, list[str]]]
 
+    def copied(self) -> set[int]:
+        """Returns the kept pieces that all translations have copied."""
+        copies = [self.layout.find_copies(translation) for translation, _ in self.translations]
+        return {number for number in self.layout.shown if all(number in places for places in copies)}
+
+    def mean_log_probability(self) -> float:
+        """Returns the mean log-probability of a token in the best translations."""
+        values = [value for n_best in self.n_bests for value in n_best[0].log_probabilities]
+        return sum(values) / max(len(values), 1)
+
 
 def translate_window(
     run: "TrainedRun",
@@ -166,8 +178,9 @@ def translate_window(
 ) -> MarkedTranslations:
     """Translates texts with markup.
 
-    If a translation does not have a kept text as often as the source, the text is translated again without it, and it
-    is put where word links say. So each kept text is in the translation once.
+    If a translation does not have a kept text as often as the source, the text is translated again: with a name or a
+    number in its place, as `STAND_INS` has them, and if that is not copied either, without it. Then the kept text is
+    put where word links say. So each kept text is in the translation once.
 
     Args:
         run: the run.
@@ -179,30 +192,32 @@ def translate_window(
         InputError: the model has no cross-attention or gives NaN; or no translation meets all constraints.
     """
     sentences = zip(window.read.texts, window.read.ids, strict=True)
-    texts: list[_Text] = []
-    for layout, paragraph in zip(window.layouts, window.read.paragraphs, strict=True):
+    pending: dict[int, list[_Candidate]] = {}
+    for index, (layout, paragraph) in enumerate(zip(window.layouts, window.read.paragraphs, strict=True)):
         pairs = [next(sentences) for _ in paragraph.sentences]
-        texts.append(_Text(layout, paragraph, [text for text, _ in pairs], [ids for _, ids in pairs], [], []))
-    pending = list(range(len(texts)))
-    is_first = True
+        first = _Candidate(layout, paragraph, [text for text, _ in pairs], [ids for _, ids in pairs], [], [])
+        is_complete = len(layout.shown) == layout.source.count_kept()
+        pending[index] = [first] if is_complete else _with_stand_ins(run, first, set(layout.shown), window.normalizes)
+    chosen: dict[int, _Candidate] = {}
     while pending:
-        rows = [ids for index in pending for ids in texts[index].ids]
-        prefixes = prefix_ids and [prefix_ids[index] for index in pending]
-        phrases = required and [required[index] for index in pending]
+        pairs_to_try = [(index, candidate) for index, candidates in pending.items() for candidate in candidates]
+        rows = [ids for _, candidate in pairs_to_try for ids in candidate.ids]
+        prefixes = prefix_ids and [prefix_ids[index] for index, _ in pairs_to_try]
+        phrases = required and [required[index] for index, _ in pairs_to_try]
         n_bests = iter(run.translator.translate_ids(rows, prefixes, phrases))
-        missing: list[int] = []
-        for index in pending:
-            text = texts[index]
-            text = text._replace(n_bests=[next(n_bests) for _ in text.ids])
-            texts[index] = text = text._replace(translations=_join_translations(run, text.paragraph, text.n_bests))
-            copies = [text.layout.find_copies(translation) for translation, _ in text.translations]
-            copied = [number for number in text.layout.shown if all(number in places for places in copies)]
-            if len(copied) < len(text.layout.shown):
-                shown = {number: text.layout.shown[number] for number in copied} if is_first else {}
-                texts[index] = _lay_out_again(run, text, shown, window.normalizes)
-                missing.append(index)
-        pending = missing
-        is_first = False
+        tried: dict[int, list[_Candidate]] = {}
+        for index, candidate in pairs_to_try:
+            candidate = candidate._replace(n_bests=[next(n_bests) for _ in candidate.ids])
+            translations = _join_translations(run, candidate.paragraph, candidate.n_bests)
+            tried.setdefault(index, []).append(candidate._replace(translations=translations))
+        pending = {}
+        for index, candidates in tried.items():
+            complete = [candidate for candidate in candidates if len(candidate.copied()) == len(candidate.layout.shown)]
+            if complete:
+                chosen[index] = max(complete, key=_Candidate.mean_log_probability)
+            else:
+                pending[index] = _next_candidates(run, candidates[0], window.normalizes)
+    texts = [chosen[index] for index in range(len(chosen))]
     read = ReadParagraphs(
         [text.paragraph for text in texts],
         [sentence for text in texts for sentence in text.read],
@@ -211,15 +226,56 @@ def translate_window(
     return MarkedTranslations(read, [n_best for text in texts for n_best in text.n_bests], _restore(run, texts))
 
 
-def _lay_out_again(run: "TrainedRun", text: _Text, shown: dict[int, str], normalizes: bool) -> _Text:
-    """Returns a text with other kept text in its plain text, without warnings."""
+STAND_INS = (
+    ("Tom", "Mary", "John", "Anna", "Emma", "Paul", "Marc", "Jane", "Maria", "Peter", "Hugo", "Anne"),
+    ("Paris", "Boston", "France", "London", "Berlin", "Tokyo", "Rome", "Europe"),
+    ("100", "20", "10", "30", "50", "40", "2010", "3", "5", "1998"),
+)
+"""Words that many models copy: names of persons, names of places, and numbers. The model reads words of one kind in the
+place of kept text. Of these three translations, the one is taken that the model finds most probable."""
+
+
+def _next_candidates(run: "TrainedRun", failed: _Candidate, normalizes: bool) -> list[_Candidate]:
+    """Returns the texts to try after one whose kept pieces were not all copied: with stand-ins first, then without."""
+    layout = failed.layout
+    unchanged = {number for number, words in layout.shown.items() if words == layout.source.pieces[number].text}
+    copied = failed.copied() & unchanged
+    if len(unchanged) == layout.source.count_kept():
+        return _with_stand_ins(run, failed, copied, normalizes)
+    shown = {number: layout.shown[number] for number in copied}
+    return [_lay_out_again(run, failed, shown if len(shown) < len(layout.shown) else {}, normalizes)]
+
+
+def _with_stand_ins(run: "TrainedRun", text: _Candidate, unchanged: set[int], normalizes: bool) -> list[_Candidate]:
+    """Returns a text with stand-ins of each kind for its kept pieces, except the pieces `unchanged`.
+
+    Of each kind, the words that take the fewest tokens are used. A kind with too few words that the model knows is left
+    out. If no kind is left, the text is returned without these pieces.
+    """
+    pieces = text.layout.source.pieces
+    shown = {number: pieces[number].text for number in unchanged}
+    replaced = [number for number, piece in enumerate(pieces) if piece.kind == "kept" and number not in unchanged]
+    plain = text.layout.plain.lower()
+    candidates: list[_Candidate] = []
+    for kind in STAND_INS:
+        encoded = zip(kind, run.tokenizer.encode(kind), strict=True)
+        known = [(len(ids), word) for word, ids in encoded if UNK not in ids and word.lower() not in plain]
+        words = [word for _, word in sorted(known, key=lambda pair: pair[0])]
+        if len(words) >= len(replaced):
+            stand_ins = dict(zip(replaced, words, strict=False))
+            candidates.append(_lay_out_again(run, text, shown | stand_ins, normalizes))
+    return candidates or [_lay_out_again(run, text, shown, normalizes)]
+
+
+def _lay_out_again(run: "TrainedRun", text: _Candidate, shown: dict[int, str], normalizes: bool) -> _Candidate:
+    """Returns a text with other words for its kept pieces, without warnings."""
     layout = lay_out(text.layout.source, shown)
     paragraph = Paragraph([layout.plain], [])
     if len(text.paragraph.sentences) > 1:
         paragraph = run.reader.splitter(run.tokenizer.without_format_characters(layout.plain))
     normalize = run.reader.make_normalizer() if normalizes else None
     read = list(map(normalize or run.tokenizer.as_read, paragraph.sentences))
-    return _Text(layout, paragraph, read, run.tokenizer.encode(read), [], [])
+    return _Candidate(layout, paragraph, read, run.tokenizer.encode(read), [], [])
 
 
 def _join_translations(
@@ -252,8 +308,10 @@ def _as_plain(run: "TrainedRun", source: str, translation: str) -> str:
     return text[:1] + plain[1:] if source[:1].islower() and plain[:1].lower() == text[:1] else plain
 
 
-def _restore(run: "TrainedRun", texts: Sequence[_Text]) -> list[list[str]]:
-    """Returns the translations of texts with their markup."""
+def _restore(run: "TrainedRun", texts: Sequence[_Candidate]) -> list[list[str]]:
+    """Returns the translations of texts with their markup. The first run of an ensemble gives the links."""
+    from ..run.ensemble import TrainedEnsemble  # not at the top: it imports TensorFlow
+
     linking_run = next(iter(run.members.values())) if isinstance(run, TrainedEnsemble) else run
     pairs = [
         (text.paragraph.sentences[index], part)
@@ -262,7 +320,9 @@ def _restore(run: "TrainedRun", texts: Sequence[_Text]) -> list[list[str]]:
         for _, parts in text.translations
         for index, part in enumerate(parts)
     ]
-    linked = link_texts(linking_run, [source for source, _ in pairs], [target for _, target in pairs]) if pairs else iter(())
+    linked = (
+        link_texts(linking_run, [source for source, _ in pairs], [target for _, target in pairs]) if pairs else iter(())
+    )
     results: list[list[str]] = []
     for text in texts:
         marked = []
@@ -294,7 +354,10 @@ def _join_links(plain: str, paragraph: Paragraph, parts: Sequence[str], linked: 
     source_start = target_start = 0
     for sentence, part, space, link in zip(paragraph.sentences, parts, [*paragraph.spaces, ""], links, strict=True):
         source_start = max(source_start, plain.find(sentence, source_start))
-        rows, columns = slice(len(target), len(target) + len(link.target)), slice(len(source), len(source) + len(link.source))
+        rows, columns = (
+            slice(len(target), len(target) + len(link.target)),
+            slice(len(source), len(source) + len(link.source)),
+        )
         probabilities[rows, columns] = link.probabilities
         source += [(start + source_start, min(end + source_start, len(plain))) for start, end in link.source]
         target += [(start + target_start, end + target_start) for start, end in link.target]
