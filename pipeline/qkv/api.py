@@ -586,7 +586,7 @@ class Run:
             targets: the translation of each sentence.
             at: the readout from which links are extracted, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, such as
                 `"1,mean,output"`. By default, the readout with the lowest error on the gold alignments in the config
-                of the run; the last layer without gold alignments.
+                of the run; without gold alignments, the guided head; without one, the last layer.
 
         Returns:
             For each pair, a dict from the links `(source word, target word)`, counted from 0, to their probabilities.

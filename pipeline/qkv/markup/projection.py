@@ -1,7 +1,8 @@
 """The place of a span of source words in the translation, by the probabilities of word links.
 
-The span of a translation is the one that agrees best, in expectation, with the smallest span that covers all words
-linked with the span's words; see `hull_probabilities`. One wrong link far away thus moves no border.
+A span's place is the range of target words that agrees best, in expectation, with the smallest range that covers all
+words linked with the span's words. Wrong links have low probabilities, or are far from the right ones, so a single one
+moves no border.
 
 Letters: I source words, J target words.
 """
@@ -9,6 +10,7 @@ Letters: I source words, J target words.
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from ..alignment.linking import Direction
 from ..text.tokens.words import joins
 
 if TYPE_CHECKING:
+    import keras
+
+    from ..alignment.readout import AlignmentReadout
     from ..run.trained_run import TrainedRun
 
 Range = tuple[int, int]
@@ -72,8 +77,18 @@ def _continues(text: str, index: int, start: int) -> bool:
     return joins(before) and joins(character)
 
 
+OTHER_KIND_ODDS = 0.1
+"""The factor of the odds of a link between a word and a punctuation mark. Chosen on `data/manythings/alignments`."""
+SAME_WORD_ODDS = 4.0
+"""The factor of the odds of a link between two equal words, such as names and numbers; chosen on the same pairs."""
+
+
 def link_texts(run: "TrainedRun", texts: Sequence[str], translations: Sequence[str]) -> Iterator[LinkedText]:
     """Yields the words of texts and of their translations, and the probabilities of the links between them.
+
+    The model reads each pair once more. The probabilities are the calibrated ones of the run's readout. Without gold
+    alignments in the run's config, they are computed from the weights of the guided head or, without one, of the mean
+    of the last layer's heads; see `_shared_weights`. The readout is chosen at the first call for a model.
 
     Args:
         run: the run.
@@ -83,21 +98,69 @@ def link_texts(run: "TrainedRun", texts: Sequence[str], translations: Sequence[s
     Raises:
         InputError: the model has no cross-attention.
     """
+    readout = _known_readout(run)
+    words = [[find_words(text) for text in side] for side in (texts, translations)]
+    spelt = [
+        [[text[slice(*word)] for word in ranges] for text, ranges in zip(side, words_of_side, strict=True)]
+        for side, words_of_side in zip((texts, translations), words, strict=True)
+    ]
+    source_lines, target_lines = ([" ".join(words_of_text) for words_of_text in side] for side in spelt)
+    text = AlignedText(texts, translations, (source_lines, target_lines))
+    records = Direction(run, text, readout, normalizes=True).records()
+    for record, source, target, *spelling in zip(records, *words, *spelt, strict=True):
+        odds = _odds_of_words(*spelling)
+        calibration = readout.calibration
+        if calibration is not None:
+            matrix = _with_odds(_fill(calibration.matrix([record]), odds.shape), odds)
+        else:
+            matrix = _shared_weights(_with_odds(_fill(readout.word_weights(record), odds.shape), odds))
+        yield LinkedText(source, target, matrix)
+
+
+_readouts: "WeakKeyDictionary[keras.Model, AlignmentReadout]" = WeakKeyDictionary()
+"""The readout of each model, which takes from 30 ms to some seconds to find."""
+
+
+def _known_readout(run: "TrainedRun") -> "AlignmentReadout":
+    """Returns the readout of a run: a saved or chosen one, the guided head, or the last layer."""
     from ..alignment.readout_selection import find_readout, last_layer_readout  # not at the top: it imports Keras
 
-    readout = find_readout(run, None) or last_layer_readout(run)
-    words = [list(map(find_words, side)) for side in (texts, translations)]
-    divided = tuple(
-        [" ".join(text[slice(*word)] for word in ranges) for text, ranges in zip(side, found, strict=True)]
-        for side, found in zip((texts, translations), words, strict=True)
+    if run.model not in _readouts:
+        _readouts[run.model] = find_readout(run, None) or last_layer_readout(run)
+    return _readouts[run.model]
+
+
+def _odds_of_words(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+    """Returns the factor of the odds of each link by the spelling of its words, `(J, I)`."""
+    source_marks, target_marks = (
+        np.array([not any(map(str.isalnum, word)) for word in words], bool) for words in (source, target)
     )
-    direction = Direction(run, AlignedText(texts, translations, divided), readout, normalizes=True)
-    for source, target, record in zip(*words, direction.records(), strict=True):
-        calibration = readout.calibration
-        matrix = calibration.matrix([record]) if calibration else readout.word_weights(record)
-        padded = np.zeros((len(target), len(source)))
-        padded[: matrix.shape[0], : matrix.shape[1]] = matrix[: len(target), : len(source)]
-        yield LinkedText(source, target, padded)
+    source_lower, target_lower = (np.array([word.lower() for word in words], object) for words in (source, target))
+    kinds = np.where(target_marks[:, None] != source_marks, OTHER_KIND_ODDS, 1.0)
+    return kinds * np.where(target_lower[:, None] == source_lower, SAME_WORD_ODDS, 1.0)
+
+
+def _with_odds(probabilities: np.ndarray, odds: np.ndarray) -> np.ndarray:
+    """Returns probabilities whose odds are multiplied by `odds`."""
+    return probabilities * odds / (1 - probabilities + probabilities * odds)
+
+
+def _shared_weights(weights: np.ndarray) -> np.ndarray:
+    """Computes numbers for probabilities of links from weights of attention, `(J, I)`.
+
+    Each weight, a share of the target word's row, is multiplied by its share of the source word's column; the result is
+    the root of the product. A target word that attends to a word of another translation is thus linked less.
+    """
+    columns = weights.sum(axis=0, keepdims=True)
+    return weights / np.sqrt(np.where(columns > 0, np.maximum(columns, weights), 1.0))
+
+
+def _fill(matrix: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns a matrix of a shape, with zeros for the words that the model has cut off or left out."""
+    filled = np.zeros(shape)
+    part = matrix[: shape[0], : shape[1]]
+    filled[: part.shape[0], : part.shape[1]] = part
+    return np.clip(filled, 0.0, 1.0)
 
 
 def project_spans(
@@ -107,31 +170,36 @@ def project_spans(
 
     A result begins and ends at borders of words. It lies in the result of the parent of its span, and does not overlap
     the results of the parent's other children. If a span has all words of its parent, so has the result. The result of
-    a span without words is a point; so is the result of a span whose words are not translated.
+    a span without words is a point; so is the result of a span whose words have no links.
 
     Args:
         spans: the character ranges of the source text. Two ranges are nested or apart.
         linked: the words of the text and of the translation, and their links.
-        parents: for each span the index of the span around it, which is smaller than its own index; None for a span
-            that is in no other span. It decides whether a point at the border of a span is inside. By default, the
-            parent is the smallest range around a span; of equal ranges, the first one is the outer one, and a point at
-            the border of a range is outside.
+        parents: for each span the index of the span around it; None for a span that is in no other span. It decides
+            whether a point at the border of a span is inside. By default, the parent is the smallest range around a
+            span; of equal ranges, the first one is the outer one, and a point at the border of a range is outside.
     """
     if parents is None:
         parents = _find_parents(spans)
     words = [_words_in(span, linked.source) for span in spans]
-    results: list[Range] = [(0, 0)] * len(spans)
+    leans = [_lean(span, linked.source) for span in spans]
     children: dict[int | None, list[int]] = {}
     for index, parent in enumerate(parents):
         children.setdefault(parent, []).append(index)
-    whole = (0, len(linked.source)), (0, len(linked.target))
-    for parent in (None, *range(len(spans))):
+    places: list[Range] = [(0, 0)] * len(spans)
+    waiting: list[int | None] = [None]
+    while waiting:
+        parent = waiting.pop()
         inside = children.get(parent, [])
-        source, target = whole if parent is None else (words[parent], results[parent])
-        placed = place_apart([words[index] for index in inside], source, target, linked.probabilities)
-        for index, result in zip(inside, placed, strict=True):
-            results[index] = result
-    return _in_characters(spans, results, parents, linked)
+        source = (0, len(linked.source)) if parent is None else words[parent]
+        target = (0, len(linked.target)) if parent is None else places[parent]
+        placed = _place_apart(
+            [words[index] for index in inside], [leans[index] for index in inside], source, target, linked.probabilities
+        )
+        for index, place in zip(inside, placed, strict=True):
+            places[index] = place
+        waiting += inside
+    return _in_characters(leans, places, parents, linked.target)
 
 
 def _find_parents(spans: Sequence[Range]) -> list[int | None]:
@@ -141,17 +209,15 @@ def _find_parents(spans: Sequence[Range]) -> list[int | None]:
         around = [
             (last - first, -other)
             for other, (first, last) in enumerate(spans)
-            if first <= start
-            and stop <= last
-            and ((first, last) != (start, stop) or other < index)
-            and (start < stop or first < start < last)
+            if first <= start and stop <= last and ((first, last) != (start, stop) or other < index)
+            if start < stop or first < start < last
         ]
         parents.append(-min(around)[1] if around else None)
     return parents
 
 
 def _words_in(span: Range, words: Sequence[Range]) -> Range:
-    """Returns the range of the words that overlap a character range. For a point, both numbers are those before it."""
+    """Returns the range of the words that overlap a character range; an empty range after the words before a point."""
     inside = [index for index, (start, stop) in enumerate(words) if start < span[1] and span[0] < stop]
     if inside and span[0] < span[1]:
         return inside[0], inside[-1] + 1
@@ -159,66 +225,79 @@ def _words_in(span: Range, words: Sequence[Range]) -> Range:
     return before, before
 
 
-def place_apart(spans: Sequence[Range], source: Range, target: Range, probabilities: np.ndarray) -> list[Range]:
+def _lean(span: Range, words: Sequence[Range]) -> int:
+    """Returns -1 if a range touches only the end of the word before it, 1 if only the beginning of the next; else 0."""
+    return any(start == span[1] for start, _ in words) - any(stop == span[0] for _, stop in words)
+
+
+def _place_apart(
+    spans: Sequence[Range], leans: Sequence[int], source: Range, target: Range, probabilities: np.ndarray
+) -> list[Range]:
     """Places spans of source words that are apart, so that their places are apart, too.
 
-    A target word that is linked best with the words of one span is in no other span's place.
+    A target word that is linked best with the words of one span is in the place of no other span.
 
     Args:
         spans: the ranges of source words.
+        leans: see `_lean`.
         source: the range of source words that the spans are in.
         target: the range of target words that the places are in.
         probabilities: the probabilities of links, `(J, I)`.
 
     Returns:
-        The range of target words of each span. It is empty for an empty span, and if no target word is left.
+        The range of target words of each span. It is empty for an empty span, and if no linked target word is left.
     """
+    if not spans:
+        return []
     places: list[Range | None] = [None] * len(spans)
-    linked = np.array([_linked_with(span, probabilities) for span in spans]).reshape(len(spans), len(probabilities))
-    owner = np.where(linked.max(axis=0, initial=0.0) >= LEAST_PROBABILITY, linked.argmax(axis=0), -1) if spans else []
+    linked = np.array([1 - np.prod(1 - probabilities[:, slice(*span)], axis=1) for span in spans])
+    owners = np.where(linked.max(axis=0) >= LEAST_PROBABILITY, linked.argmax(axis=0), -1)
     free = np.zeros(len(probabilities), bool)
     free[slice(*target)] = True
-    by_certainty = sorted(range(len(spans)), key=lambda index: -linked[index].max(initial=0.0))
-    for index in by_certainty:
-        if spans[index] == source and source[0] < source[1]:
-            places[index] = target
-        elif spans[index][0] < spans[index][1]:
-            allowed = free & ((owner == index) | (owner == -1))
-            places[index] = _best_place(linked[index], allowed)
-        if (place := places[index]) is not None:
+    for index in sorted(range(len(spans)), key=lambda index: -linked[index].max(initial=0.0)):
+        if spans[index][0] == spans[index][1]:
+            continue
+        if spans[index] == source and free[slice(*target)].all():
+            place: Range | None = target
+        else:
+            place = _best_place(linked[index], free & ((owners == index) | (owners == -1)))
+        if place is not None:
+            places[index] = place
             free[slice(*place)] = False
     taken = [place for place in places if place is not None]
-    return [
-        place or (border := _best_border(span, source, target, taken, probabilities), border)
-        for span, place in zip(spans, places, strict=True)
-    ]
+    for index, place in enumerate(places):
+        if place is None:
+            border = _best_border(spans[index], leans[index], source, target, taken, probabilities)
+            places[index] = border, border
+    return [place for place in places if place is not None]
 
 
 LEAST_PROBABILITY = 0.1
 """A span has a place only if a target word is linked with its words with this probability or a higher one."""
+DISTANCE_DECAY = 0.8
+"""The factor by which a link says less about the words behind its neighbour, for each word; see `covered`. Chosen on
+the demo's validation set and `data/manythings/alignments`."""
 
 
-def _linked_with(span: Range, probabilities: np.ndarray) -> np.ndarray:
-    """Returns the probability that a target word is linked with a word of a span, `(J,)`."""
-    return 1 - np.prod(1 - probabilities[:, slice(*span)], axis=1)
+def covered(linked: np.ndarray) -> np.ndarray:
+    """Returns the probability that each word is in the smallest range that covers all linked words, `(J,)`.
 
-
-def hull_probabilities(linked: np.ndarray) -> np.ndarray:
-    """Returns the probability that each word is in the smallest span that covers all linked words.
-
-    A word is in it if it is linked, or if there is a linked word before it and one after it. Links are taken as
-    independent.
+    A word is in the range if it is linked, or if there is a linked word before it and one after it. The chance of a
+    linked word on one side is the largest probability there, times `DISTANCE_DECAY` for each word in between: a link
+    far from the others is more often wrong.
 
     Args:
         linked: the probability that each word is linked, `(J,)`.
     """
-    none_yet = np.concatenate([[1.0], np.cumprod(1 - linked)])
-    none_after = np.concatenate([np.cumprod((1 - linked)[::-1])[::-1], [1.0]])
-    return linked + (1 - linked) * (1 - none_yet[:-1]) * (1 - none_after[1:])
+    words = np.arange(len(linked))
+    distances = words[:, None] - words  # from the second word to the first
+    decayed = linked * DISTANCE_DECAY ** np.maximum(np.abs(distances) - 1, 0)
+    before, after = (np.where(sign * distances > 0, decayed, 0.0).max(axis=1, initial=0.0) for sign in (1, -1))
+    return linked + (1 - linked) * before * after
 
 
 def _best_place(linked: np.ndarray, allowed: np.ndarray) -> Range | None:
-    """Returns the range of allowed words that agrees best with the smallest span of all linked words, in expectation.
+    """Returns the range of allowed words that agrees best with the smallest range of all linked words, in expectation.
 
     The agreement is the F1 of words: 2 |A and B| / (|A| + |B|), with the expected sizes of B and of A and B.
 
@@ -229,28 +308,31 @@ def _best_place(linked: np.ndarray, allowed: np.ndarray) -> Range | None:
     Returns:
         The range; None if no allowed word is linked with `LEAST_PROBABILITY`.
     """
-    if not np.any(linked[allowed] >= LEAST_PROBABILITY):
-        return None
     linked = np.where(allowed, linked, 0.0)
-    inside = hull_probabilities(linked)
-    sums = np.concatenate([[0.0], np.cumsum(inside)])
+    if linked.max(initial=0.0) < LEAST_PROBABILITY:
+        return None
+    sums = np.concatenate([[0.0], np.cumsum(covered(linked))])
     barred = np.concatenate([[0], np.cumsum(~allowed)])
-    starts, stops = np.triu_indices(len(linked) + 1, 1)
+    starts, stops = np.triu_indices(len(sums), 1)
     agreement = 2 * (sums[stops] - sums[starts]) / (stops - starts + sums[-1])
-    agreement[barred[stops] > barred[starts]] = -1.0
-    best = int(agreement.argmax())
+    best = int(np.where(barred[stops] > barred[starts], -1.0, agreement).argmax())
     return int(starts[best]), int(stops[best])
 
 
 NEIGHBOUR_DECAY = 0.5
 """The weight of a source word for the place of a point, relative to that of the next word towards the point."""
+TOUCHED_WEIGHT = 2.0
+"""The factor of the weights of the words on the side that a point touches."""
 
 
-def _best_border(span: Range, source: Range, target: Range, taken: Sequence[Range], probabilities: np.ndarray) -> int:
+def _best_border(
+    span: Range, lean: int, source: Range, target: Range, taken: Sequence[Range], probabilities: np.ndarray
+) -> int:
     """Returns the border of target words that best divides the translations of the words before and after a point.
 
     Args:
-        span: the point, or the span without a place, as a range of source words.
+        span: the point, or a span without a place, as a range of source words.
+        lean: see `_lean`.
         source: the range of source words that the point is in.
         target: the range of target words that the border is in, ends included.
         taken: the ranges of target words that the border may not be inside of.
@@ -259,44 +341,45 @@ def _best_border(span: Range, source: Range, target: Range, taken: Sequence[Rang
     Returns:
         The index of the target word after the border.
     """
-    first, last = target
-    if span[0] <= source[0] or first == last:
-        return first
-    if span[1] >= source[1]:
-        return last
-    words = np.arange(probabilities.shape[1])
-    signs = (words < span[0]).astype(float) - (words >= span[1])  # 1 before the point, -1 after it
-    distances = np.where(words < span[0], span[0] - 1 - words, words - span[1])
-    weights = probabilities @ (signs * NEIGHBOUR_DECAY ** np.maximum(distances, 0))
-    sums = np.concatenate([[0.0], np.cumsum(weights)])
-    borders = [border for border in range(first, last + 1) if not any(a < border < b for a, b in taken)]
+    if span[0] == source[0]:
+        return target[0]
+    if span[1] == source[1]:
+        return target[1]
+    weights = np.zeros(probabilities.shape[1])  # above 0 before the point, below 0 after it
+    weights[: span[0]] = NEIGHBOUR_DECAY ** np.arange(span[0])[::-1] * (TOUCHED_WEIGHT if lean < 0 else 1.0)
+    weights[span[1] :] = -(NEIGHBOUR_DECAY ** np.arange(len(weights) - span[1])) * (TOUCHED_WEIGHT if lean > 0 else 1.0)
+    sums = np.concatenate([[0.0], np.cumsum(probabilities @ weights)])
+    borders = [border for border in range(target[0], target[1] + 1) if not any(a < border < b for a, b in taken)]
     return max(borders, key=lambda border: sums[border])
 
 
 def _in_characters(
-    spans: Sequence[Range], places: Sequence[Range], parents: Sequence[int | None], linked: LinkedText
+    leans: Sequence[int], places: Sequence[Range], parents: Sequence[int | None], target: Sequence[Range]
 ) -> list[Range]:
     """Returns ranges of target words as ranges of characters.
 
-    A point that touches the end of a source word is put at the end of the target word before it, other points at the
-    beginning of the target word after it; but no point leaves the place of its parent.
+    A point that touches the word before it in the source does so in the translation. Other points are at the beginning
+    of the word after them. No point leaves the place of its parent.
 
     Args:
-        spans: the character ranges of the source text.
+        leans: see `_lean`.
         places: the range of target words of each span.
         parents: see `project_spans`.
-        linked: the words of both sides.
+        target: the character ranges of the target words.
     """
-    ends = {stop for _, stop in linked.source}
-    results: list[Range] = []
-    for (start, _), (first, last), parent in zip(spans, places, parents, strict=True):
-        around = (0, len(linked.target)) if parent is None else places[parent]
+
+    def in_characters(index: int) -> Range:
+        first, last = places[index]
         if first < last:
-            results.append((linked.target[first][0], linked.target[last - 1][1]))
-        elif around[0] == around[1]:
-            results.append((0, 0) if parent is None else results[parent])
-        else:
-            is_after_word = first > around[0] and (first == around[1] or start in ends)
-            position = linked.target[first - 1][1] if is_after_word else linked.target[first][0]
-            results.append((position, position))
-    return results
+            return target[first][0], target[last - 1][1]
+        lean, parent = leans[index], parents[index]
+        while parent is not None and places[parent][0] == places[parent][1]:
+            lean, parent = leans[parent], parents[parent]  # all points at one place
+        start, stop = (0, len(target)) if parent is None else places[parent]
+        if start == stop:
+            return 0, 0
+        is_after_word = first > start and (first == stop or lean < 0)
+        position = target[first - 1][1] if is_after_word else target[first][0]
+        return position, position
+
+    return [in_characters(index) for index in range(len(places))]
