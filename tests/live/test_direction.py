@@ -1,8 +1,8 @@
 """Whole texts: what of them is a sentence, that nothing else changes, and that translations are those of the run."""
 
 import logging
+import re
 import unicodedata
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -64,11 +64,8 @@ def test_translations_are_those_of_the_run_sentence_by_sentence(run, direction):
     texts = ["The cat sees. A dog sleeps !", "Éva sees the dog ."]
     expected = Run(run).translate(texts, split=True)
     for text, translated in zip(texts, expected, strict=True):
-        divided = direction.divide(text)
-        n_bests = direction.translate_sentences(divided.sentences)
-        assert [len(n_best) for n_best in n_bests] == [1] * len(divided.sentences)
-        plain = run.reader.detokenize if run.config.data.tokenized else str
-        assert [n_best[0] for n_best in n_bests] == [plain(sentence.text) for sentence in translated.sentences]
+        n_bests = direction.translate_sentences(direction.divide(text).sentences)
+        assert n_bests == [[run.reader.detokenize(sentence.text)] for sentence in translated.sentences]
 
 
 def test_alternatives_begin_with_the_best(direction):
@@ -89,12 +86,18 @@ def test_what_is_no_text_is_refused(direction, text):
         direction.divide(text)
 
 
-def test_tokenised_text_becomes_plain(run):
-    data = run.config.data.model_copy(update={"tokenized": True})
-    stub = SimpleNamespace(
-        config=SimpleNamespace(data=data),
-        reader=SimpleNamespace(read_line=lambda line, name: line, detokenize=lambda text: f"plain {text}"),
-        tokenizer=SimpleNamespace(encode=lambda texts: texts),
-        translator=SimpleNamespace(translate_ids=lambda rows: [[SimpleNamespace(text=row)] for row in rows]),
-    )
-    assert Direction(stub, stub).translate_sentences(["a", "b"]) == [["plain a"], ["plain b"]]
+def test_a_translation_begins_with_a_capital_only_if_the_source_does(run, direction):
+    sentences = ["The cat sees .", "the cat sees ."]
+    (capital,), (small,) = direction.translate_sentences(sentences)
+    texts = [translation.text.strip() for translation in run.translator.translate(sentences)]
+    assert capital[:1].isupper() and small[:1] == texts[1][:1] != capital[:1]
+
+
+def test_tags_are_kept(direction):
+    assert re.findall("<.*?>", *direction.translate_html(["<p>the <b>cat</b> sees.<br>A dog</p>"])) == [
+        "<p>",
+        "<b>",
+        "</b>",
+        "<br>",
+        "</p>",
+    ]

@@ -35,6 +35,9 @@ class StubDirection:
         self.asked = []
         self.error = None
 
+    def prepare(self):
+        pass
+
     def divide(self, text):
         if "\0" in text:
             raise InputError("q: NUL")
@@ -76,7 +79,6 @@ def make_client(stub):
 
     def make(directions=(stub,), key=None):
         made.append(TranslationService(StubPage(), directions, AccessCheck(["localhost"], ["proxy.example"]), key))
-        stub.asked.clear()  # the letter that traces the graph
         return Client(made[-1])
 
     yield make
@@ -313,7 +315,6 @@ def test_the_client_that_was_written_for_libretranslate_works(address):
 
 def test_a_server_that_closes_finishes_the_answers_in_progress(stub):
     service = TranslationService(StubPage(), [stub], AccessCheck(["127.0.0.1"]))
-    stub.asked.clear()
     stub.gate.clear()
     server = LiveServer(service, "127.0.0.1", 0)
     page = ServedPage(server, "", 900, service)

@@ -1,9 +1,11 @@
 """A run as a translator of whole texts: lines and sentences are translated one by one and put together again."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..errors import InputError
+from ..markup.translation import as_plain, translate_marked
 from ..run.trained_run import TrainedRun
 from ..text.lines.line import as_line
 
@@ -82,15 +84,27 @@ class Direction:
         return self._translate(self._searching, sentences)
 
     def translate_html(self, texts: Sequence[str]) -> list[str]:
-        """Translates texts with HTML tags, which are put at the translations of their words."""
-        raise InputError("format: expected text, found html, which is not supported")
+        """Translates parts of HTML pages, sentence by sentence, and puts their tags where word links say.
+
+        Raises:
+            InputError: the model has no cross-attention, so that it has no word links.
+        """
+        return translate_marked(self._run, texts, "html-page")
+
+    def prepare(self) -> None:
+        """Translates a letter, and one in HTML, to trace the graphs and to choose the readout of word links."""
+        self.translate_sentences(["a"])
+        with suppress(InputError):  # the model has no cross-attention
+            self.translate_html(["<b>a</b>"])
 
     def _translate(self, run: TrainedRun, sentences: Sequence[str]) -> list[list[str]]:
         # `read_line` logs nothing: the warnings of other readers name characters that the user has typed.
         read = [run.reader.read_line(sentence, "q") for sentence in sentences]
         n_bests = run.translator.translate_ids(run.tokenizer.encode(read))
-        plain = run.reader.detokenize if run.config.data.tokenized else str
-        return [[plain(translation.text) for translation in n_best] for n_best in n_bests]
+        return [
+            [as_plain(run, sentence, translation.text) for translation in n_best]
+            for sentence, n_best in zip(sentences, n_bests, strict=True)
+        ]
 
     def _fit(self, sentence: str, space: str) -> Iterator[tuple[str, str]]:
         """Yields the parts of a sentence that the model reads as a whole, each with the space after it.

@@ -122,7 +122,7 @@ class TranslationRequest:
 class TranslationService:
     """The interface of LibreTranslate as a WSGI application, in front of the page.
 
-    Each direction first translates a letter, to trace its graph.
+    Each direction first translates a letter, to trace its graphs.
 
     A client needs no token. It needs the key, if there is one; and its `Host` and `Origin` are checked as for the page.
 
@@ -142,7 +142,7 @@ class TranslationService:
         self._key = key
         self._calls = BatchedCalls(page.turn)
         for direction in directions:
-            direction.translate_sentences(["a"])  # traces the graphs
+            direction.prepare()
         answers: dict[tuple[str, str], Callable[[Request], Any]] = {
             ("POST", "/translate"): self._translate,
             ("POST", "/detect"): self._detect,

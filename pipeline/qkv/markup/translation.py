@@ -289,15 +289,15 @@ def _join_translations(
         n_bests: the n-best list of each sentence.
     """
     if len(n_bests) == 1:
-        texts = [_as_plain(run, paragraph.sentences[0], translation.text) for translation in n_bests[0]]
+        texts = [as_plain(run, paragraph.sentences[0], translation.text) for translation in n_bests[0]]
         return [(text, [text]) for text in texts]
     pairs = zip(paragraph.sentences, n_bests, strict=True)
-    parts = [_as_plain(run, sentence, n_best[0].text) for sentence, n_best in pairs]
+    parts = [as_plain(run, sentence, n_best[0].text) for sentence, n_best in pairs]
     return [(paragraph.join(parts), parts)]
 
 
-def _as_plain(run: "TrainedRun", source: str, translation: str) -> str:
-    """Returns a translation as plain text, since the text between tags is for readers.
+def as_plain(run: "TrainedRun", source: str, translation: str) -> str:
+    """Returns a translation as plain text, for readers.
 
     It begins with a capital only if the source does not begin with a small letter.
     """
