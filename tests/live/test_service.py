@@ -2,22 +2,27 @@
 
 import json
 import logging
+import re
+import shlex
 import threading
 import time
 from urllib.error import HTTPError
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
 from werkzeug.test import Client
 from werkzeug.wrappers import Response
 
+from qkv.commands.live import LEAST_KEY_CHARACTERS, make_parser
 from qkv.errors import InputError
 from qkv.live.access import AccessCheck
 from qkv.live.application import MOST_BYTES
-from qkv.live.batching import MOST_WAITING
-from qkv.live.direction import DividedText
+from qkv.live.batching import MOST_TOGETHER, MOST_WAITING
+from qkv.live.direction import MOST_ALTERNATIVES, DividedText
 from qkv.live.server import LiveServer, ServedPage
-from qkv.live.service import MOST_CHARACTERS, MOST_TEXTS, NOT_ANSWERED, TranslationService
+from qkv.live.service import MOST_CHARACTERS, MOST_SECONDS, MOST_TEXTS, NOT_ANSWERED, TranslationService
+from tests.support import ROOT
 from tests.support.processes import PATIENCE_SECONDS
 
 KEY = "a key that is long enough"
@@ -338,3 +343,35 @@ def test_a_server_that_closes_finishes_the_answers_in_progress(stub):
     closing.join(PATIENCE_SECONDS)
     client.join(PATIENCE_SECONDS)
     assert answers == [{"translatedText": "fr:A B. fr:C"}] and not service._calls._thread.is_alive()
+
+
+PAGE = (ROOT / "docs" / "use" / "service.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", re.findall(r"```text\n(curl .*?)\n(\{.*?\})\n```", PAGE, re.DOTALL))
+def test_what_the_page_sends_is_answered_in_the_form_that_it_shows(client, example):
+    command, shown = example
+    *words, address = shlex.split(command)[1:]
+    assert address == "http://127.0.0.1:5000/translate"
+    options = list(zip(words[::2], words[1::2], strict=True))
+    headers = [value.split(": ") for name, value in options if name == "-H"]
+    parts = [value for name, value in options if name == "-d"]
+    parts += [urlencode([tuple(value.split("=", 1))]) for name, value in options if name == "--data-urlencode"]
+    data = "&".join(parts)
+    kind = dict(headers).get("Content-Type", "application/x-www-form-urlencoded")
+    answer = client.post("/translate", headers=HOST, data=data, content_type=kind)
+    keys = re.findall(r'"(\w+)": ', shown)
+    assert answer.status_code == 200 and sorted(answer.json) == sorted(keys)
+    assert isinstance(answer.json["translatedText"], list) == ('"translatedText": [' in shown)
+
+
+def test_the_page_names_the_limits_and_a_unit_that_starts():
+    for number in (MOST_TEXTS, MOST_CHARACTERS, MOST_SECONDS, MOST_TOGETHER, MOST_WAITING, LEAST_KEY_CHARACTERS):
+        assert re.search(rf"(?<![\d,]){number:,}(?![\d,])", PAGE), number
+    assert f"from 0 to {MOST_ALTERNATIVES}" in PAGE and f"a beam of at least {1 + MOST_ALTERNATIVES}" in PAGE
+    (unit,) = re.findall(r"ExecStart=\S*qkv live (\S+) (.*)", PAGE)
+    options = make_parser().parse_args(unit[1].split())
+    assert options.api and options.allow_host == re.findall(r"server_name (.*);", PAGE)
+    paths = re.findall(r"location ~ (\S+) ", PAGE)[0]
+    answered = ("/translate", "/detect", "/languages", "/health", "/frontend/settings")
+    assert [re.fullmatch(paths, path) is not None for path in (*answered, "/", "/answer")] == [True] * 5 + [False] * 2
