@@ -93,6 +93,7 @@ def test_a_translation_begins_with_a_capital_only_if_the_source_does(run, direct
     assert capital[:1].isupper() and small[:1] == texts[1][:1] != capital[:1]
 
 
+@pytest.mark.minutes
 def test_tags_are_kept(direction):
     assert re.findall("<.*?>", *direction.translate_html(["<p>the <b>cat</b> sees.<br>A dog</p>"])) == [
         "<p>",

@@ -57,7 +57,8 @@ class StubDirection:
         return [[f"{self.target}:{sentence.upper()}"] for sentence in sentences]
 
     def search_sentences(self, sentences):
-        return [[f"{sentence.upper()}{rank}" for rank in range(2 + ("c" in sentence))] for sentence in sentences]
+        ranks = [("X", "X", "Y") if sentence == "x" else range(2 + ("c" in sentence)) for sentence in sentences]
+        return [[f"{text.upper()}{rank}" for rank in of_text] for text, of_text in zip(sentences, ranks, strict=True)]
 
     def translate_html(self, texts):
         return [f"<{text}>" for text in texts]
@@ -121,6 +122,7 @@ def test_what_is_asked_for_besides_is_answered_of_a_text_and_of_a_list(client):
         "alternatives": [["A B1. C1"], [], ["B1"]],
         "detectedLanguage": [undetected] * 3,
     }
+    assert ask(client, **ALL | {"q": "x", "alternatives": 3}).json["alternatives"] == ["XY"]  # each once
     assert ask(client, **ALL | {"q": []}).json == {"translatedText": []}
     assert ask(client, **ALL | {"q": ["x", "y"], "format": "html"}).json == {"translatedText": ["<x>", "<y>"]}
     assert ask(client, **ALL | {"format": None, "api_key": None, "unknown": 1}).json["translatedText"] == "fr:A B. fr:C"
@@ -213,6 +215,7 @@ def test_a_key_is_needed_where_there_is_one(make_client, stub):
             answer = ask(client, path, **ALL, **fields)
             assert answer.status_code == status and "API key" in answer.json["error"]
         assert ask(client, f"{path}?api_key={KEY}", **ALL).status_code == 400  # addresses are in logs of proxies
+        assert client.post(f"{path}?api_key={KEY}", headers=HOST, data=ALL).status_code == 400
         assert ask(client, path, **ALL, api_key="é" * 30).status_code == 403
         assert stub.asked == []
         assert ask(client, path, **ALL, api_key=KEY).status_code == 200

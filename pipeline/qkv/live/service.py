@@ -351,7 +351,7 @@ def _read_alternatives(fields: Mapping[str, Any]) -> int:
 
 
 def _is_same(code: str, asked: str) -> bool:
-    """Returns whether two codes name the same language: `pt_BR` and `pt-br` do."""
+    """Returns whether two codes name the same language: `cmn_Hans` and `cmn-hans` do."""
     return code.replace("_", "-").lower() == asked.replace("_", "-").lower()
 
 
