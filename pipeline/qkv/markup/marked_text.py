@@ -310,7 +310,7 @@ class _Event(NamedTuple):
     - kind: `opening` or `closing` of words; `point`.
     - space_before, space_after: whether there is white space before and after it in the source.
     - breaks: see `Piece`.
-    - is_text: whether it is kept text, which must not touch a word.
+    - is_text: whether it is kept text.
     """
 
     position: int
@@ -385,7 +385,7 @@ def _fill_gap(events: Sequence[_Event], before: str, after: str, has_space: bool
 
     If the words have a space between them, it is written between the closing tags of the words before and the opening
     tags of the words after. Points have the spaces that they have in the source, but there is none between a point and
-    a punctuation mark that has none before it in the translation.
+    a punctuation mark that has none before it in the translation. Letters and digits of kept text never touch a word.
 
     Args:
         events: the tags and points.
@@ -406,14 +406,16 @@ def _fill_gap(events: Sequence[_Event], before: str, after: str, has_space: bool
     for index, event in enumerate(events):
         is_point = event.kind == "point"
         touches = event.is_text and has_space and not (event.space_before or event.space_after)
+        joins_before = event.is_text and event.text[0].isalnum() and before.isalnum()
+        joins_after = event.is_text and event.text[-1].isalnum() and after.isalnum()
         asks = is_point and (event.space_before or touches) and (has_space or index > 0 or before.isalnum())
-        if not is_spaced and (index == slot or asks):
+        if not is_spaced and (index == slot or asks or joins_before):
             parts.append(" ")
             is_spaced = True
         parts.append(event.text)
         is_spaced = is_spaced and not is_point
         may_follow = index < last or (bool(after) and (has_space or after.isalnum()))
-        if is_point and (event.space_after or touches) and may_follow:
+        if is_point and (event.space_after or touches or joins_after) and may_follow:
             parts.append(" ")
             is_spaced = True
     if slot == len(events) and not is_spaced:
