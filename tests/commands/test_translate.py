@@ -3,6 +3,7 @@
 import gc
 import io
 import json
+import shutil
 import tracemalloc
 from types import SimpleNamespace
 
@@ -192,7 +193,8 @@ def test_attention_of_a_model_without_cross_attention_is_refused_before_it_is_lo
 
 
 @pytest.mark.minutes
-def test_markup_is_in_the_output_whatever_its_form(unbroken, monkeypatch, capsysbinary):
+def test_markup_is_in_the_output_whatever_its_form(unbroken, tmp_path, monkeypatch, capsysbinary):
+    unbroken = shutil.copytree(unbroken, tmp_path / "copy")  # the choice of the links is written into it
     text = 'the <b>cat</b> sleeps . <i title="a\u0301">the dog</i> eats .\n<br>\n\nthe <b>dog\n'
     options = "--markup", "html"
     lines = translated(unbroken, text, monkeypatch, capsysbinary, *options).split("\n")
@@ -211,7 +213,8 @@ def test_markup_is_in_the_output_whatever_its_form(unbroken, monkeypatch, capsys
 
 
 @pytest.mark.minutes
-def test_a_page_is_written_in_its_own_encoding(unbroken, monkeypatch, capsysbinary):
+def test_a_page_is_written_in_its_own_encoding(unbroken, tmp_path, monkeypatch, capsysbinary):
+    unbroken = shutil.copytree(unbroken, tmp_path / "copy")
     page = "<meta charset=latin1>\r\n<p>the <b title='\xe9'>cat</b> sleeps .</p>\r\n<p>12</p>".encode("latin1")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(page)))
     assert translate.main([str(unbroken), "--markup", "html-page"]) == 0

@@ -85,9 +85,7 @@ def site(tmp_path_factory):
     """The folder of the site, built as `make docs` does."""
     folder = tmp_path_factory.mktemp("built") / "site"
     # The tests may run under a make of their own, whose jobs are none of this one's.
-    environment = {
-        name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
-    }
+    environment = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
     made = subprocess.run(
         ["make", "docs", f"SITE={folder}", *MADE_BEFORE],
         cwd=ROOT,
