@@ -492,10 +492,8 @@ class Run:
         if markup is not None:
             run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
             marked = _translate_with_markup(run, list_sentences(sentences, "sentences"), markup, split)
-            results = (
-                marked if n_best is not None or split or markup == "html-page" else [n_best[0] for n_best in marked]
-            )
-            return results[0] if isinstance(sentences, str) else results
+            bests = [result[0] if isinstance(result, list) and n_best is None else result for result in marked]
+            return bests[0] if isinstance(sentences, str) else bests
         if split:
             joined_texts = []
             run = self._with(decoding)

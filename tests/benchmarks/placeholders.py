@@ -17,7 +17,7 @@ import qkv
 from qkv.markup import translation
 
 NAME = re.compile(r"(?<!\w)(\d+|[A-Z][a-z]+)(?!\w)")
-KINDS = {"persons": 0, "places": 1, "numbers": 2}
+PLACES = ("Paris", "Boston", "France", "London", "Berlin", "Tokyo", "Rome", "Europe")
 
 
 def whole(word):
@@ -50,8 +50,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     run = qkv.load(options.run)
-    stand_ins = translation.STAND_INS
-    choices = {"left out": [], "persons": [0], "numbers": [2], "persons, numbers": [0, 2], "all three": [0, 1, 2]}
+    names, numbers = translation.STAND_INS
+    choices = {
+        "left out": [],
+        "names": [names],
+        "numbers": [numbers],
+        "names, numbers": [names, numbers],
+        "names, places, numbers": [names, PLACES, numbers],
+    }
     for group, pairs in draw_pairs(options.pairs, options.most, options.seed).items():
         references = [whole(word).sub("{0}", reference) for _, reference, word in pairs]
         sources = [whole(word).sub("{0}", source) for source, _, word in pairs]
@@ -59,8 +65,8 @@ def main():
         limit = [whole(word).sub("{0}", str(text)) for text, (*_, word) in zip(present, pairs, strict=True)]
         print(f"{group}, {len(pairs)} pairs")
         rows = {"the text with the word": limit}
-        for name, kinds in choices.items():
-            translation.STAND_INS = [stand_ins[kind] for kind in kinds]
+        for name, stand_ins in choices.items():
+            translation.STAND_INS = stand_ins
             rows[name] = [str(text) for text in run.translate(sources, markup="placeholders")]
         for name, texts in rows.items():
             once = sum(text.count("{0}") == 1 for text in texts) / len(texts)

@@ -15,7 +15,6 @@ from ..errors import InputError
 from ..runtime.streams import write_result
 from ..text.lines.sentences import SentenceSplitter
 from ..text.lines.stream import ArrivingLines
-from ..text.lines.typed_line import ReadParagraphs
 from ..text.tokens.special_tokens import EOS, UNK
 from . import cli
 
@@ -24,11 +23,11 @@ JSON_DIGITS = 6
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
 if TYPE_CHECKING:
-    from ..config import RunConfig
     from ..decoding.translator import Translation
     from ..inspection.record import Record
     from ..markup.translation import MarkedWindow
     from ..run.trained_run import TrainedRun
+    from ..text.lines.typed_line import ReadParagraphs
     from ..text.phrases.required import RequiredPhrase
     from ..text.phrases.sentence_files import ConstraintFiles
     from ..text.tokens.tokenizer import Tokenizer
@@ -65,7 +64,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--markup",
         choices=MARKUPS,
-        help=f"translate text with markup, and write plain text with the markup in it ({describe_names(MARKUPS)})",
+        help="keep markup of this kind in the translation, which is then written as plain text, as with --detokenize. "
+        + describe_names(MARKUPS),
     )
     parser.add_argument(
         "--json",
@@ -123,8 +123,8 @@ def main(arguments: list[str]) -> None:
     constraints.check_all_taken()
 
 
-def _translate_page(options: argparse.Namespace, config: "RunConfig") -> None:
-    """Translates standard input as one HTML page, in the encoding of the page."""
+def _translate_page(options: argparse.Namespace, config: Any) -> None:
+    """Translates standard input as one HTML page, in the encoding of the page. `config` has the settings of the run."""
     data = sys.stdin.buffer.read()
     with cli.importing_tensorflow():
         from ..markup.html_text import decode_page
@@ -198,6 +198,8 @@ def _read_windows(
 
 def _translate_window(run: "TrainedRun", window: _Window) -> _TranslatedWindow:
     """Translates the sentences of a window."""
+    from ..text.lines.typed_line import ReadParagraphs  # not at the top: it imports NumPy
+
     first_number, text, prefix_ids, required = window
     if isinstance(text, ReadParagraphs):
         return _TranslatedWindow(first_number, text, run.translator.translate_ids(text.ids, prefix_ids, required), None)

@@ -43,15 +43,15 @@ KEPT = _names("code kbd samp var tt")
 _WS = f"[{WHITE_SPACE}]"
 # Possessive quantifiers, since hostile text must not take quadratic time.
 _VALUE = rf"""(?:"[^"]*+"|'[^']*+'|(?!["'])[^{WHITE_SPACE}>]*+)"""
-_ATTRIBUTES = rf"(?:{_WS}++|/|=?+[^{WHITE_SPACE}/>=]++(?:{_WS}*+={_WS}*+{_VALUE})?+|=)*+"
+_NAMED = rf"[^{WHITE_SPACE}/>][^{WHITE_SPACE}/>=]*+(?:{_WS}*+={_WS}*+{_VALUE}|(?!{_WS}*+=))"
 _MARKUP = re.compile(
     rf"""(?P<comment><!--(?:-?>|(?s:.*?)--!?>|(?s:.*)\Z))
-    |(?P<cdata><!\[CDATA\[(?s:.*?)\]\]>)
     |(?P<bogus><(?:[!?]|/(?![A-Za-z]))[^>]*+(?:>|\Z))
-    |(?P<tag><(?P<slash>/?)(?P<name>[A-Za-z][^{WHITE_SPACE}/>]*+)(?P<attributes>{_ATTRIBUTES})>)
+    |(?P<tag><(?P<slash>/?)(?P<name>[A-Za-z][^{WHITE_SPACE}/>]*+)(?P<attributes>(?:{_WS}++|/|{_NAMED})*+)>)
     |(?P<unfinished></?[A-Za-z](?s:.*)\Z)""",
     re.VERBOSE,
 )
+_CDATA = re.compile(r"<!\[CDATA\[(?s:.*?)\]\]>")
 _ATTRIBUTE = re.compile(
     rf"""[{WHITE_SPACE}/]*+(?P<name>=?[^{WHITE_SPACE}/>=]*+)
     (?:{_WS}*+={_WS}*+(?:"(?P<double>[^"]*+)"|'(?P<single>[^']*+)'|(?P<plain>[^{WHITE_SPACE}>]*+)))?+""",
@@ -93,31 +93,36 @@ def _tokenize(text: str) -> Iterator[Piece]:
     """Yields the tags, comments and texts of HTML. An unfinished tag at the end is a point."""
     position = 0
     text_start = 0
+    last_cdata = text.rfind("]]>")
     while (position := text.find("<", position)) >= 0:
-        found = _MARKUP.match(text, position)
+        found = (position < last_cdata and _CDATA.match(text, position)) or _MARKUP.match(text, position)
         if not found:  # a `<` that begins no tag is text
             position += 1
             continue
         if text_start < position:
             yield _text_piece(text[text_start:position])
+        parts = found.groupdict()
+        name = (parts.get("name") or "").lower()
         raw = found[0]
         position = text_start = found.end()
-        name = (found["name"] or "").lower()
         breaks = name in BLOCKS
-        if not found["tag"]:
+        if not name:
             yield Piece("point", raw)
-        elif found["slash"]:
+        elif parts["slash"]:
             yield Piece("closing", raw, name=name, breaks=breaks)
-        elif name in VOID or (found["attributes"].endswith("/") and name not in RAW_TEXT):
+        elif name in RAW_TEXT:
+            end = re.compile(rf"</{name}(?=[{WHITE_SPACE}/>])", re.IGNORECASE).search(text, position)
+            if end is None or name == "plaintext":
+                yield Piece("point", raw + text[position:], name=name, breaks=breaks)
+                return
+            yield Piece("opening", raw, name=name, breaks=breaks)
+            if position < end.start():
+                yield _text_piece(text[position : end.start()])
+            position = text_start = end.start()
+        elif name in VOID or parts["attributes"].endswith("/"):
             yield Piece("point", raw, name=name, breaks=breaks)
         else:
             yield Piece("opening", raw, name=name, breaks=breaks)
-            if name in RAW_TEXT:
-                end = re.compile(rf"</{re.escape(name)}(?=[{WHITE_SPACE}/>])", re.IGNORECASE).search(text, position)
-                position = end.start() if end else len(text)
-                if text_start < position:
-                    yield _text_piece(text[text_start:position])
-                text_start = position
     if text_start < len(text):
         yield _text_piece(text[text_start:])
 

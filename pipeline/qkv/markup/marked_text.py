@@ -6,7 +6,7 @@ range of each mark in it. `Layout.restore` writes a translation with each mark o
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -179,6 +179,7 @@ class _PlainText:
 
     def __init__(self) -> None:
         self._parts: list[str] = []
+        self._spaced: set[int] = set()  # the starts of parts that begin with a space
         self._last = " "
         self.length = 0
 
@@ -188,24 +189,16 @@ class _PlainText:
         if self._last == " ":
             text = text.removeprefix(" ")
         if text:
+            if text[0] == " ":
+                self._spaced.add(self.length)
             self._parts.append(text)
             self._last = text[-1]
             self.length += len(text)
 
     def trimmed(self, start: int) -> Range:
         """Returns the range from `start` to the end, without spaces at both ends."""
-        end = self.length - (self._last == " " and self.length > start)
-        begins_with_space = start < end and self._character(start) == " "
-        return start + begins_with_space, max(end, start + begins_with_space)
-
-    def _character(self, index: int) -> str:
-        """Returns a character of the text."""
-        position = self.length
-        for part in reversed(self._parts):
-            position -= len(part)
-            if position <= index:
-                return part[index - position]
-        raise IndexError(index)
+        start += start in self._spaced and start < self.length
+        return start, max(self.length - (self._last == " "), start)
 
     def text(self) -> str:
         """Returns the text."""
@@ -276,35 +269,35 @@ class Layout:
         ]
         ranges = [mark.range for mark in self.marks]
         places = project_spans(ranges, _link_copies(linked, pairs), [mark.parent for mark in self.marks])
+        moved = []
         for index, (mark, (start, _)) in enumerate(zip(self.marks, places, strict=True)):
             if mark.kept is not None and places[index] != copies.get(mark.kept):
-                places[index] = start, start  # not where the model has copied it: it moves
-        events = _order_events(self.marks, places)
-        return self.source.before + self._write(translation, events, copies) + self.source.after
+                places[index] = start, start
+                moved += [mark.kept] if mark.kept in copies else []
+        if moved:  # these copies are in the way of other marks
+            return self.restore(*_cut_copies(translation, linked, copies, moved))
+        return self.source.before + self._write(translation, places, sorted(copies.values())) + self.source.after
 
-    def _write(self, translation: str, events: "list[_Event]", copies: Mapping[int, Range]) -> str:
-        """Returns a translation with the texts of events at their positions, see `_fill_gap`."""
-        hidden = sorted(copies.values())
+    def _write(self, translation: str, places: Sequence[Range], hidden: Sequence[Range]) -> str:
+        """Returns a translation with the marks at their places.
+
+        Args:
+            translation: the translation.
+            places: the range of the translation for each mark.
+            hidden: the ranges of the translation that kept text replaces, in order and apart.
+        """
         parts: list[str] = []
         position = 0
-        index = 0
-        while index < len(events):
-            last = index
-            while last + 1 < len(events) and not translation[events[last].position : events[last + 1].position].strip(
-                " "
-            ):
-                last += 1
-            start, end = events[index].position, events[last].position
+        for group in _group_by_gap(_order_events(self.marks, places), translation):
+            start, end = group[0].position, group[-1].position
             while start > position and translation[start - 1] == " ":
                 start -= 1
             while end < len(translation) and translation[end] == " ":
                 end += 1
             parts.append(self.source.escape(_without(translation, position, start, hidden)))
-            group = events[index : last + 1]
             before, after = translation[max(start - 1, 0) : start], translation[end : end + 1]
             parts.append(_fill_gap(group, before, after, bool(before and after) and start < end))
             position = end
-            index = last + 1
         parts.append(self.source.escape(_without(translation, position, len(translation), hidden)))
         return "".join(parts)
 
@@ -317,7 +310,7 @@ class _Event(NamedTuple):
     - kind: `opening` or `closing` of words; `point`.
     - space_before, space_after: whether there is white space before and after it in the source.
     - breaks: see `Piece`.
-    - is_text: whether it is kept text, which must not touch a word.
+    - is_text: whether it is kept text.
     """
 
     position: int
@@ -370,6 +363,18 @@ def _order_events(marks: Sequence[Mark], places: Sequence[Range]) -> list[_Event
     return events
 
 
+def _group_by_gap(events: Sequence[_Event], translation: str) -> Iterator[list[_Event]]:
+    """Yields the events between the same two words of a translation together."""
+    group: list[_Event] = []
+    for event in events:
+        if group and translation[group[-1].position : event.position].strip(" "):
+            yield group
+            group = []
+        group.append(event)
+    if group:
+        yield group
+
+
 def _sorted_by_place(indices: Sequence[int], places: Sequence[Range]) -> list[int]:
     """Returns the indices of marks, the last one in the translation first."""
     return sorted(indices, key=lambda index: (*places[index], index), reverse=True)
@@ -380,7 +385,7 @@ def _fill_gap(events: Sequence[_Event], before: str, after: str, has_space: bool
 
     If the words have a space between them, it is written between the closing tags of the words before and the opening
     tags of the words after. Points have the spaces that they have in the source, but there is none between a point and
-    a punctuation mark that has none before it in the translation.
+    a punctuation mark that has none before it in the translation. Letters and digits of kept text never touch a word.
 
     Args:
         events: the tags and points.
@@ -401,14 +406,16 @@ def _fill_gap(events: Sequence[_Event], before: str, after: str, has_space: bool
     for index, event in enumerate(events):
         is_point = event.kind == "point"
         touches = event.is_text and has_space and not (event.space_before or event.space_after)
+        joins_before = event.is_text and event.text[0].isalnum() and before.isalnum()
+        joins_after = event.is_text and event.text[-1].isalnum() and after.isalnum()
         asks = is_point and (event.space_before or touches) and (has_space or index > 0 or before.isalnum())
-        if not is_spaced and (index == slot or asks):
+        if not is_spaced and (index == slot or asks or joins_before):
             parts.append(" ")
             is_spaced = True
         parts.append(event.text)
         is_spaced = is_spaced and not is_point
         may_follow = index < last or (bool(after) and (has_space or after.isalnum()))
-        if is_point and (event.space_after or touches) and may_follow:
+        if is_point and (event.space_after or touches or joins_after) and may_follow:
             parts.append(" ")
             is_spaced = True
     if slot == len(events) and not is_spaced:
@@ -453,6 +460,24 @@ def _lower(text: str) -> str:
 def _overlap(one: Range, other: Range) -> bool:
     """Returns whether two ranges have a character in common."""
     return one[0] < other[1] and other[0] < one[1]
+
+
+def _cut_copies(
+    translation: str, linked: LinkedText, copies: Mapping[int, Range], moved: Sequence[int]
+) -> tuple[str, LinkedText, dict[int, Range]]:
+    """Returns a translation, its links and its copies without the copies of the kept pieces `moved`."""
+    ranges = sorted(copies[number] for number in moved)
+    cuts = [(first - (translation[first - 1 : first] == " "), last) for first, last in ranges]
+
+    def shift(word: Range) -> Range:
+        before = sum(last - first for first, last in cuts if first < word[0])
+        return word[0] - before, word[1] - before
+
+    stays = [not any(_overlap(word, cut) for cut in cuts) for word in linked.target]
+    target = [shift(word) for word, is_left in zip(linked.target, stays, strict=True) if is_left]
+    left = {number: shift(place) for number, place in copies.items() if number not in moved}
+    rest = _without(translation, 0, len(translation), cuts)
+    return rest, linked._replace(target=target, probabilities=linked.probabilities[stays]), left
 
 
 def _link_copies(linked: LinkedText, pairs: Sequence[tuple[Range, Range]]) -> LinkedText:

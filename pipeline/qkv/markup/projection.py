@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import keras
 
     from ..alignment.readout import AlignmentReadout
+    from ..inspection.record import Record
     from ..run.trained_run import TrainedRun
 
 Range = tuple[int, int]
@@ -108,13 +109,28 @@ def link_texts(run: "TrainedRun", texts: Sequence[str], translations: Sequence[s
     text = AlignedText(texts, translations, (source_lines, target_lines))
     records = Direction(run, text, readout, normalizes=True).records()
     for record, source, target, *spelling in zip(records, *words, *spelt, strict=True):
-        odds = _odds_of_words(*spelling)
-        calibration = readout.calibration
-        if calibration is not None:
-            matrix = _with_odds(_fill(calibration.matrix([record]), odds.shape), odds)
-        else:
-            matrix = _shared_weights(_with_odds(_fill(readout.word_weights(record), odds.shape), odds))
-        yield LinkedText(source, target, matrix)
+        yield LinkedText(source, target, link_matrix(readout, record, *spelling))
+
+
+def link_matrix(
+    readout: "AlignmentReadout", record: "Record", source: Sequence[str], target: Sequence[str]
+) -> np.ndarray:
+    """Returns the probabilities of the links of a sentence pair, `(J, I)`.
+
+    Args:
+        readout: the readout. Without a calibration, see `_shared_weights`.
+        record: the sentence pair, with its words numbered as in `source` and `target`.
+        source: the spelling of the I source words.
+        target: the spelling of the J target words.
+    """
+    calibration = readout.calibration
+    matrix = readout.word_weights(record) if calibration is None else calibration.matrix([record])
+    filled = np.zeros((len(target), len(source)))  # the model may have cut words off
+    part = matrix[: len(target), : len(source)]
+    filled[: part.shape[0], : part.shape[1]] = np.clip(part, 0.0, 1.0)
+    odds = _odds_of_words(source, target)
+    probabilities = filled * odds / (1 - filled + filled * odds)
+    return _shared_weights(probabilities) if calibration is None else probabilities
 
 
 _readouts: "WeakKeyDictionary[keras.Model, AlignmentReadout]" = WeakKeyDictionary()
@@ -140,11 +156,6 @@ def _odds_of_words(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
     return kinds * np.where(target_lower[:, None] == source_lower, SAME_WORD_ODDS, 1.0)
 
 
-def _with_odds(probabilities: np.ndarray, odds: np.ndarray) -> np.ndarray:
-    """Returns probabilities whose odds are multiplied by `odds`."""
-    return probabilities * odds / (1 - probabilities + probabilities * odds)
-
-
 def _shared_weights(weights: np.ndarray) -> np.ndarray:
     """Computes numbers for probabilities of links from weights of attention, `(J, I)`.
 
@@ -153,14 +164,6 @@ def _shared_weights(weights: np.ndarray) -> np.ndarray:
     """
     columns = weights.sum(axis=0, keepdims=True)
     return weights / np.sqrt(np.where(columns > 0, np.maximum(columns, weights), 1.0))
-
-
-def _fill(matrix: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns a matrix of a shape, with zeros for the words that the model has cut off or left out."""
-    filled = np.zeros(shape)
-    part = matrix[: shape[0], : shape[1]]
-    filled[: part.shape[0], : part.shape[1]] = part
-    return np.clip(filled, 0.0, 1.0)
 
 
 def project_spans(
