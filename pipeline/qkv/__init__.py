@@ -25,6 +25,7 @@ has examples. The modules, in reading order, which is also the order in which th
 - `training`: loss, optimizers, the training step, the loop, checkpoints, and TensorBoard
 - `run`: runs on disk, and one training from its settings to `model.keras`
 - `alignment`: word alignments from attention, and their error rate
+- `markup`: tags and placeholders, taken out of a text and put back into its translation
 - `evaluation`: the evaluation of runs: all files that `evaluate.py` writes, and comparisons
 - `exchange`: models of other programs as runs, and runs for other programs
 - `live`: the page for typing sentences, seeing attention and changing it; served, or with the model in the file

@@ -3,6 +3,7 @@
 import gc
 import io
 import json
+import shutil
 import tracemalloc
 from types import SimpleNamespace
 
@@ -174,6 +175,9 @@ def test_attention_in_json_is_the_archived_attention_of_the_translation(unbroken
         (("--attention",), "--attention: attention is only written as JSON; expected --json"),
         (("--split", "--n_best", "1"), "--split: a line is joined from the best"),
         (("--split", "--prefix", "config.yaml"), "--split: --prefix and --require"),
+        (("--markup", "html", "--split", "--json"), "--split: JSON has an object for each sentence"),
+        (("--markup", "html-page", "--json"), "--json: --markup html-page writes one page"),
+        (("--markup", "html-page", "--workers", "2"), "--workers: --markup html-page is translated by one process"),
     ],
 )
 def test_options_that_do_not_go_together(options, message, unbroken, monkeypatch, capsysbinary):
@@ -183,5 +187,37 @@ def test_options_that_do_not_go_together(options, message, unbroken, monkeypatch
 
 def test_attention_of_a_model_without_cross_attention_is_refused_before_it_is_loaded(tmp_path, capsys):
     run = write_stub(tmp_path, "none", model={"architecture": "recurrent", "cross_attention": "none"})
-    assert translate.main([str(run), "--json", "--attention"]) == 2
-    assert "none has no cross-attention; leave it out" in capsys.readouterr().err
+    for options in (["--json", "--attention"], ["--markup", "html"], ["--markup", "html-page"]):
+        assert translate.main([str(run), *options]) == 2
+        assert "none has no cross-attention; leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.minutes
+def test_markup_is_in_the_output_whatever_its_form(unbroken, tmp_path, monkeypatch, capsysbinary):
+    unbroken = shutil.copytree(unbroken, tmp_path / "copy")  # the choice of the links is written into it
+    text = 'the <b>cat</b> sleeps . <i title="a\u0301">the dog</i> eats .\n<br>\n\nthe <b>dog\n'
+    options = "--markup", "html"
+    lines = translated(unbroken, text, monkeypatch, capsysbinary, *options).split("\n")
+    assert len(lines) == 5 and lines[1:3] == ["<br>", ""] and lines[3].count("<b>") == 1
+    assert all(lines[0].count(tag) == 1 for tag in ("<b>", "</b>", '<i title="a\u0301">', "</i>"))
+    split = translated(unbroken, text, monkeypatch, capsysbinary, *options, "--split").split("\n")
+    assert len(split) == 5 and split[0].index("</b>") < split[0].index('<i title="a\u0301">')
+    written = translated(unbroken, text, monkeypatch, capsysbinary, *options, "--json", "--attention")
+    found = list(map(json.loads, written.splitlines()))
+    assert [one["text"] for one in found] == lines[:4] and "<" not in "".join(found[0]["tokens"][:-1])
+    assert np.array(found[0]["attention"]).shape[2:] == (len(found[0]["tokens"]), len(found[0]["source_tokens"]))
+    n_best = translated(unbroken, text, monkeypatch, capsysbinary, *options, "--n_best", "1").splitlines()
+    assert [line.split(" ||| ")[1] for line in n_best] == lines[:4]
+    monkeypatch.setattr(processes, "map_in_processes", lambda function, items, processes: map(function, items))
+    assert translated(unbroken, text, monkeypatch, capsysbinary, *options, "--workers", "2").split("\n") == lines
+
+
+@pytest.mark.minutes
+def test_a_page_is_written_in_its_own_encoding(unbroken, tmp_path, monkeypatch, capsysbinary):
+    unbroken = shutil.copytree(unbroken, tmp_path / "copy")
+    page = "<meta charset=latin1>\r\n<p>the <b title='\xe9'>cat</b> sleeps .</p>\r\n<p>12</p>".encode("latin1")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(page)))
+    assert translate.main([str(unbroken), "--markup", "html-page"]) == 0
+    out = capsysbinary.readouterr().out
+    assert out.startswith(b"<meta charset=latin1>\r\n<p>") and out.endswith(b"</p>\r\n<p>12</p>")
+    assert out.count(b"<b title='\xe9'>") == out.count(b"</b>") == 1

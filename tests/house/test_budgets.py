@@ -23,7 +23,9 @@ BUDGETS = {
     # the packing of pairs into rows, another way than to plan batches of similar lengths; the folder of programs that
     # XLA has compiled; the package of Argos Translate, the model card of an export, and the names of languages for both
     # XLA has compiled; the confidence of translations, which commands and Python use, and evaluations too
-    "modules": 278,
+    # XLA has compiled; markup: where tags belong, the text with marks, HTML, placeholders, and their translation; the
+    # service for other programs: its interface, a run as a translator of texts, and calls made together
+    "modules": 287,
     "modules with a single importer": 35,  # `run.saving`, which only the interface of Python needs
     "modules beside the packages": 8,  # `api` and its `results`, and `losses` for Keras
     "modules in one folder": 18,  # `training`, with the scale of the loss
@@ -32,7 +34,8 @@ BUDGETS = {
     # `batches.packed`, which a processor can do without and XLA cannot; `updates_per_call`, which a test on a processor
     # sets; `data.corpus` and `data.licence`, which only the user knows and a model card states
     # sets; `--confidence` of two commands, and `--at_least`, which leaves doubtful translations out
-    "settings and options": 265,
+    # sets; `--markup`; `--api`, for who wants programs to call the live page's server
+    "settings and options": 267,
 }
 
 

@@ -29,6 +29,7 @@ ORDER = [
     "training",
     "run",
     "alignment",
+    "markup",
     "evaluation",
     "exchange",
     "live",

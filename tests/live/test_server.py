@@ -107,3 +107,26 @@ def test_a_request_without_end_is_given_up(monkeypatch, path, chunk):
         with pytest.raises(ConnectionError):
             for _ in range(4000):
                 endless.sendall(chunk)
+
+
+def test_a_server_that_ends_waits_for_answers_and_not_for_silent_clients():
+    BUSY.clear()
+    FREE.clear()
+    server = LiveServer(application, "127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = "127.0.0.1", server.port
+    with socket.create_connection(address) as silent, socket.create_connection(address) as busy:
+        silent.sendall(b"POST /read")
+        busy.sendall(b"GET /busy HTTP/1.0\r\n\r\n")
+        assert BUSY.wait(PATIENCE_SECONDS)
+        server.shutdown()
+        finishing = threading.Thread(target=server.finish, daemon=True)
+        finishing.start()
+        assert silent.recv(100) == b""
+        assert finishing.is_alive()
+        FREE.set()
+        finishing.join(PATIENCE_SECONDS)
+        assert b" 200 " in busy.recv(100)
+    server.finish()  # once more, which does not wait
+    BUSY.clear()
+    FREE.clear()

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from qkv.alignment import readout_selection
 from qkv.alignment.readout import MEAN_HEAD, AlignmentReadout
 from qkv.alignment.readout_selection import find_readout, last_layer_readout, most_agreeing_readouts
+from qkv.config.training import GuidedAttentionSettings
 from qkv.decoding.forced import forced_pass
 from qkv.errors import InputError
 from qkv.files.run_directory import RunDirectory
@@ -104,6 +106,17 @@ def test_gradients_have_one_layer_and_one_head():
     for place in ("1,0", "0,1"):
         with pytest.raises(InputError, match="tiny has 1 layers of 1 heads"):
             find_readout(run, f"{place},input,target,gradients")
+
+
+def test_a_run_without_gold_links_is_read_at_the_head_that_training_guided(monkeypatch):
+    monkeypatch.setattr(readout_selection, "read_choice_set", lambda config, segmenter: None)
+    monkeypatch.setattr(readout_selection, "choose_readout", lambda run, gold_set: None)
+    settings = GuidedAttentionSettings(layer=2, head=3, side="input")
+    for guided, expected in ((settings, (2, 3, "input", "cross")), (None, None)):
+        config = SimpleNamespace(training=SimpleNamespace(guided_attention=guided))
+        run = SimpleNamespace(config=config, reader=SimpleNamespace(segmenter=None))
+        readout = find_readout(run, None)
+        assert (readout and (readout.layer, readout.head, readout.side, readout.site)) == expected
 
 
 def test_a_model_without_cross_attention_has_no_place_to_read_links():
