@@ -74,7 +74,7 @@ def test_wrong_links_of_copied_text_move_no_tag():
     layout = lay_out(read_line("<b>one</b> <code>x</code> two"), {4: "Q1"})
     words = find_words(layout.plain)
     links = np.eye(3)
-    links[1] = 0.9, 0.2, 0.9  # the copy seems to be linked with its neighbours
+    links[1] = 1.0, 0.0, 0.0  # the copy seems to be linked with the word before it
     copies = layout.find_copies(layout.plain)
     assert layout.restore(layout.plain, LinkedText(words, words, links), copies) == "<b>one</b> <code>x</code> two"
 
