@@ -15,7 +15,7 @@ the pairs themselves (`--set choice`) are cross-fitted.
 import argparse
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from qkv.alignment.link_probabilities import FOLDS, calibrate
 from qkv.alignment.linking import Direction
 from qkv.alignment.links import grow_diag, grow_diag_final_and
 from qkv.alignment.readout import AlignmentReadout
-from qkv.alignment.readout_selection import find_readout, last_layer_readout
+from qkv.alignment.readout_selection import find_readout, guided_readout, last_layer_readout
 from qkv.config import load_run_config
 from qkv.markup.projection import LinkedText, link_matrix, project_spans
 from qkv.run.trained_run import TrainedRun, load_run
@@ -80,9 +80,13 @@ def records_of(run: TrainedRun, pairs: Pairs, readout: AlignmentReadout, turned:
     return list(direction.with_text(AlignedText(pairs.source, pairs.target, pairs.words)).records())
 
 
-def run_matrices(run: TrainedRun, pairs: Pairs, turned: bool = False) -> tuple[list[np.ndarray], str]:
+def run_matrices(
+    run: TrainedRun, pairs: Pairs, turned: bool = False, calibrated: bool = True
+) -> tuple[list[np.ndarray], str]:
     """Returns the run's probabilities of links, from source to target also if `turned`; and a word on the readout."""
     readout = find_readout(run, None) or last_layer_readout(run)
+    if not calibrated:  # as if the config named no gold alignments
+        readout = replace(guided_readout(run) or last_layer_readout(run), calibration=None)
     records = records_of(run, pairs, readout, turned)
     readouts = [readout] * len(records)
     if pairs.calibrates and readout.calibration:
@@ -180,12 +184,13 @@ Terms = tuple[np.ndarray, np.ndarray]
 """What each pair adds above and below in F1, and in the share of exact places: two arrays `(N, 2)`."""
 
 
-def score(places: Iterator[tuple[int, Range, Range]], pairs: int) -> Terms:
-    """Returns the terms of places: for each span its pair, its place and the right place."""
-    above, below = np.zeros((pairs, 2)), np.zeros((pairs, 2))
-    for index, (a, b), (first, last) in places:
-        above[index] += 2 * max(0, min(b, last) - max(a, first)), (a, b) == (first, last)
-        below[index] += (b - a) + (last - first), 1
+def score(places: Sequence[Sequence[Range]], right: Sequence[Sequence[Range]]) -> Terms:
+    """Returns the terms of the places of spans, by pair, against the right places."""
+    above, below = np.zeros((len(places), 2)), np.zeros((len(places), 2))
+    for index, own in enumerate(zip(places, right, strict=True)):
+        for (a, b), (first, last) in zip(*own, strict=True):
+            above[index] += 2 * max(0, min(b, last) - max(a, first)), (a, b) == (first, last)
+            below[index] += (b - a) + (last - first), 1
     return above, below
 
 
@@ -207,58 +212,58 @@ def difference(first: Terms, second: Terms) -> str:
 
 
 def measure(pairs: Pairs, systems: dict[str, tuple[list[np.ndarray], Rule]], seeds: int) -> None:
-    """Prints the table of all systems, and the differences of the first to the others."""
+    """Prints the table of all systems, the first minus each other one, and how our rule places the gold links."""
     spans = drawn_spans(pairs, seeds)
     gold = [fill(pairs, index, alignment.possible) for index, alignment in enumerate(pairs.gold)]
-    for title, right in (("smallest range of the gold links", covering), ("our rule for the gold links", our_rule)):
-        terms = {}
-        places = {
-            name: [[rule(matrix, span) for span in own] for matrix, own in zip(matrices, spans, strict=True)]
-            for name, (matrices, rule) in {**systems, "right": (gold, right)}.items()
-        }
-        total = sum(map(len, spans))
-        empty = sum(place == (0, 0) for own in places["right"] for place in own)
-        print(f"\nright place: the {title}; {len(spans)} pairs, {total} spans, {empty} of them without a gold link")
-        print("| links, rule | F1 | exact |\n|---|---|---|")
-        for name in systems:
-            terms[name] = score(
-                (
-                    (index, place, right_place)
-                    for index, own in enumerate(spans)
-                    for place, right_place, _ in zip(places[name][index], places["right"][index], own, strict=True)
-                ),
-                len(spans),
-            )
-            print(f"| {name} | {percent(terms[name])} |")
-        ours, *others = systems
-        for name in others:
-            print(f"| {ours} minus {name} | {difference(terms[ours], terms[name])} |")
+
+    def places(matrices: list[np.ndarray], rule: Rule) -> list[list[Range]]:
+        return [[rule(matrix, span) for span in own] for matrix, own in zip(matrices, spans, strict=True)]
+
+    right, ours_on_gold = places(gold, covering), places(gold, our_rule)
+    drawn = sum(map(len, spans))
+    same = sum(a == b for own in zip(right, ours_on_gold, strict=True) for a, b in zip(*own, strict=True))
+    empty = sum(place == (0, 0) for own in right for place in own)
+    print(f"\n{len(spans)} pairs, {drawn} spans, {empty} of them without a gold link")
+    print(f"our rule gives the right place for the gold links of {same} spans\n")
+    print("| links, rule | F1 | exact |\n|---|---|---|")
+    terms = {}
+    for name, (matrices, rule) in systems.items():
+        terms[name] = score(places(matrices, rule), right)
+        print(f"| {name} | {percent(terms[name])} |")
+    ours, *others = systems
+    for name in others:
+        print(f"| the first minus {name} | {difference(terms[ours], terms[name])} |")
 
 
 def measure_several(pairs: Pairs, matrices: list[np.ndarray], seeds: int) -> None:
     """Prints how much is lost if several tags on a line, nested or apart, are placed together."""
-    together, alone = [], []
+    together, alone, right = [], [], []
     for seed in range(seeds):
         generator = np.random.default_rng(seed)
         for index, matrix in enumerate(matrices):
-            words = matrix.shape[1]
-            spans: list[Range] = []
-            for _ in range(20 * TAGS if words else 0):
-                length = min(int(generator.integers(1, LONGEST + 1)), words)
-                first = int(generator.integers(0, words - length + 1))
-                span = first, first + length
-                if len(spans) < TAGS and all(
-                    span[1] <= a or b <= span[0] or (a <= span[0] and span[1] <= b) or (span[0] <= a and b <= span[1])
-                    for a, b in spans
-                ):
-                    spans.append(span)
-            spans.sort(key=lambda span: span[0] - span[1])
-            right = [covering(fill(pairs, index, pairs.gold[index].possible), span) for span in spans]
-            together += [(index, *both) for both in zip(place(matrix, spans), right, strict=True)]
-            alone += [(index, our_rule(matrix, span), own) for span, own in zip(spans, right, strict=True)]
-    print(f"\n{TAGS} tags on each line at once, nested or apart, by our links\n| placed | F1 | exact |\n|---|---|---|")
+            spans = drawn_tags(generator, matrix.shape[1])
+            together.append(place(matrix, spans))
+            alone.append([our_rule(matrix, span) for span in spans])
+            right.append([covering(fill(pairs, index, pairs.gold[index].possible), span) for span in spans])
+    print(f"\n{TAGS} tags on each line at once, nested or apart, by the links of the first row\n")
+    print("| placed | F1 | exact |\n|---|---|---|")
     for name, places in (("together, never crossing", together), ("each alone, perhaps crossing", alone)):
-        print(f"| {name} | {percent(score(iter(places), len(matrices)))} |")
+        by_pair = [np.add.reduce(np.split(part, seeds)) for part in score(places, right)]
+        print(f"| {name} | {percent((by_pair[0], by_pair[1]))} |")
+
+
+def drawn_tags(generator: np.random.Generator, words: int) -> list[Range]:
+    """Returns up to `TAGS` spans that are nested or apart, the longest first."""
+    spans: list[Range] = []
+    for _ in range(20 * TAGS if words else 0):
+        length = min(int(generator.integers(1, LONGEST + 1)), words)
+        a = int(generator.integers(0, words - length + 1))
+        b = a + length
+        if len(spans) < TAGS and all(
+            b <= first or last <= a or (first <= a and b <= last) or (a <= first and last <= b) for first, last in spans
+        ):
+            spans.append((a, b))
+    return sorted(spans, key=lambda span: span[0] - span[1])
 
 
 def main() -> None:
@@ -281,6 +286,11 @@ def main() -> None:
     pairs = read_pairs(run, options)
     matrices, name = run_matrices(run, pairs)
     systems: dict[str, tuple[list[np.ndarray], Rule]] = {f"ours ({name}), our rule": (matrices, our_rule)}
+    if not name.endswith("side"):
+        weights, name = run_matrices(run, pairs, calibrated=False)
+        systems[f"without gold links ({name}), our rule"] = weights, our_rule
+        mixed = [(one + other) / 2 for one, other in zip(matrices, weights, strict=True)]
+        systems["the mean of the two, our rule"] = mixed, our_rule
     if options.reverse:
         turned, other = run_matrices(load_run(options.reverse), pairs, turned=True)
         both = [(one + two) / 2 for one, two in zip(matrices, turned, strict=True)]

@@ -70,6 +70,15 @@ def test_text_is_escaped_and_kept_text_is_not():
     assert layout.restore(layout.plain, linked, copies) == "R&amp;D &lt; <code>a &lt; b</code> x"
 
 
+def test_wrong_links_of_copied_text_move_no_tag():
+    layout = lay_out(read_line("<b>one</b> <code>x</code> two"), {4: "Q1"})
+    words = find_words(layout.plain)
+    links = np.eye(3)
+    links[1] = 1.0, 0.0, 0.0  # the copy seems to be linked with the word before it
+    copies = layout.find_copies(layout.plain)
+    assert layout.restore(layout.plain, LinkedText(words, words, links), copies) == "<b>one</b> <code>x</code> two"
+
+
 def test_a_copy_that_other_marks_leave_no_place_for_moves_and_is_not_doubled():
     layout = lay_out(read_line("<b><code>x</code> one</b> <i>two <code>y</code></i>"), {1: "Q1", 7: "Q2"})
     assert layout.plain == "Q1 one two Q2"

@@ -78,10 +78,14 @@ def _continues(text: str, index: int, start: int) -> bool:
     return joins(before) and joins(character)
 
 
+# The factors of a link's odds were chosen on `data/manythings/alignments` and on the demo's validation set.
 OTHER_KIND_ODDS = 0.1
-"""The factor of the odds of a link between a word and a punctuation mark. Chosen on `data/manythings/alignments`."""
+"""The factor of the odds of a link between a word and a punctuation mark."""
 SAME_WORD_ODDS = 4.0
-"""The factor of the odds of a link between two equal words, such as names and numbers; chosen on the same pairs."""
+"""The factor of the odds of a link between two equal words, such as names and numbers."""
+DISTANT_ODDS = 0.018
+"""The factor of the odds of a link between the beginning of one text and the end of the other; smaller distances count
+less, exponentially."""
 
 
 def link_texts(run: "TrainedRun", texts: Sequence[str], translations: Sequence[str]) -> Iterator[LinkedText]:
@@ -126,9 +130,11 @@ def link_matrix(
     calibration = readout.calibration
     matrix = readout.word_weights(record) if calibration is None else calibration.matrix([record])
     filled = np.zeros((len(target), len(source)))  # the model may have cut words off
+    if not filled.size:
+        return filled
     part = matrix[: len(target), : len(source)]
     filled[: part.shape[0], : part.shape[1]] = np.clip(part, 0.0, 1.0)
-    odds = _odds_of_words(source, target)
+    odds = _link_odds(source, target)
     probabilities = filled * odds / (1 - filled + filled * odds)
     return _shared_weights(probabilities) if calibration is None else probabilities
 
@@ -146,14 +152,16 @@ def _known_readout(run: "TrainedRun") -> "AlignmentReadout":
     return _readouts[run.model]
 
 
-def _odds_of_words(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
-    """Returns the factor of the odds of each link by the spelling of its words, `(J, I)`."""
+def _link_odds(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+    """Returns the factor of the odds of each link by the spelling and the positions of its words, `(J, I)`."""
     source_marks, target_marks = (
         np.array([not any(map(str.isalnum, word)) for word in words], bool) for words in (source, target)
     )
     source_lower, target_lower = (np.array([word.lower() for word in words], object) for words in (source, target))
+    source_middles, target_middles = ((np.arange(len(words)) + 0.5) / len(words) for words in (source, target))
     kinds = np.where(target_marks[:, None] != source_marks, OTHER_KIND_ODDS, 1.0)
-    return kinds * np.where(target_lower[:, None] == source_lower, SAME_WORD_ODDS, 1.0)
+    equal = np.where(target_lower[:, None] == source_lower, SAME_WORD_ODDS, 1.0)
+    return kinds * equal * DISTANT_ODDS ** np.abs(target_middles[:, None] - source_middles)
 
 
 def _shared_weights(weights: np.ndarray) -> np.ndarray:
