@@ -23,6 +23,8 @@ from qkv.text.lines.text_file import read_lines
 from tests.support import KEPT_RUNS, ROOT, files_below
 from tests.support.trained_runs import loading_once
 
+pytestmark = pytest.mark.slow
+
 LARGEST_BYTES = 1_600_000
 SENTENCE = "the girl does not like the juice ."
 

@@ -40,18 +40,19 @@ SEARCHES = {"greedy": GreedySearch(no_repeat_ngram=1), "beam": BeamSearch(BeamSe
 # The layers themselves are compared one by one, and the models left out differ from others in their layers alone. Each
 # length of a cache is compiled anew on JAX: searches are short.
 CLASSES = ("transformer", "recurrent", "decoder-only")
-COMPARED = (
-    *CLASSES,
+FURTHER = (
     "luong",
     "recurrent of one context vector",
-    *(("rotary transformer with shared keys and a sink", "decoder-only with ALiBi and a sink") if ALL_CASES else ()),
+    "rotary transformer with shared keys and a sink",
+    "decoder-only with ALiBi and a sink",
 )
+COMPARED = (*CLASSES, *(FURTHER if ALL_CASES else ()))
 KINDS = {
     "output": COMPARED,
     "gradient": COMPARED,
     "packed": ("transformer", "decoder-only", "decoder-only with ALiBi and a sink") if ALL_CASES else CLASSES[::2],
-    "greedy": ("recurrent",),
-    "beam": CLASSES if ALL_CASES else CLASSES[:1],  # on JAX it is compiled operation by operation
+    "greedy": CLASSES[1:2] if ALL_CASES else (),  # `generate` is greedy as well
+    "beam": CLASSES if ALL_CASES else CLASSES[1:2],  # a cache that grows is compiled anew at each step
     "generate": CLASSES,
     "fit": CLASSES,
     "load": CLASSES,
