@@ -197,8 +197,7 @@ FASTER = {
     "shuffle=False": "shuffle=False, steps_per_epoch=2",
     'run.export("saved_model", "frame_saved_model")': 'run.export("ctranslate2", "frame_ctranslate2")',
 }
-"""What the examples train less, by their text, and an export that takes a second instead of fifteen: the other page has
-its like."""
+"""What the examples train less, by their text, and an export that takes half the time: the other page has its like."""
 IN_PAGES = {'{"max_updates": 200}': PYTHON, '"training.max_minutes": 2': DATAFRAME, "frame_saved_model": DATAFRAME}
 
 
