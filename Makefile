@@ -38,9 +38,11 @@ help:
 
 # Made once, and again when the locks or the interpreter change. Nothing is installed whose hash is not in the lock, and
 # nothing is built but qkv itself, which stays in this folder. Python compiles a module when it is first imported, for
-# most are never imported. The stamps are written last.
+# most are never imported. What every process imports is compiled at once, also where PYTHONDONTWRITEBYTECODE is set:
+# each process would compile TensorFlow anew, which takes 10 seconds. The stamps are written last.
 INSTALL_SELF := -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-compile
+COMPILE := PYTHONDONTWRITEBYTECODE= TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -c
 
 $(VENV)/runtime: requirements.lock
 	@echo "== making the virtual environment $(VENV) with $(PYTHON)"
@@ -48,15 +50,18 @@ $(VENV)/runtime: requirements.lock
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(INSTALL) -r requirements.lock
+	@$(COMPILE) "import keras, matplotlib.pyplot, pandas" 2> /dev/null
 	@touch $@
 
 $(VENV)/qkv: $(VENV)/runtime pyproject.toml pipeline/qkv/version.py
 	@$(BIN)/python $(INSTALL_SELF)
+	@$(BIN)/python -m compileall -q pipeline
 	@touch $@
 
 $(VENV)/tests: $(VENV)/qkv tests/requirements.lock
 	@echo "== installing what the tests need"
 	@$(BIN)/python $(INSTALL) -r tests/requirements.lock
+	@$(COMPILE) "import jax, nbclient, pytest, sphinx" 2> /dev/null
 	@touch $@
 
 demo: $(VENV)/qkv

@@ -13,6 +13,7 @@ from tests.benchmarks.gpu.page import write_page
 from tests.benchmarks.gpu.sitting import MeasurementError, Sitting, options
 from tests.benchmarks.gpu.text import Text, flops_per_token
 from tests.benchmarks.gpu.training import compiled, measure_ours, read_training, sizes
+from tests.support.minutes import by_hand
 
 PAIRS = 300
 LINES = """\
@@ -125,6 +126,7 @@ def test_all_trainings_have_settings_that_train_takes(tmp_path, tiny):
         assert config.training.max_minutes is None or "demo" not in size.config
 
 
+@by_hand
 @pytest.mark.minutes
 def test_a_training_is_measured(tmp_path):
     sitting = make_sitting(tmp_path, minutes=10)

@@ -14,7 +14,7 @@ from qkv.commands.import_marian import main
 from tests.support import ROOT
 from tests.support.marian import MARIAN, read_expected
 
-pytestmark = pytest.mark.usefixtures("loaded_once")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
 
 PAGE = ROOT / "docs" / "use" / "import.md"
 COMMANDS = [

@@ -19,6 +19,8 @@ from qkv.text.tokens.special_tokens import EOS, PAD
 from tests.support.searches import search_by_full_passes
 from tests.support.tiny_models import model_of
 
+pytestmark = pytest.mark.slow
+
 ARCHITECTURES = ("transformer", "recurrent", "decoder-only")
 VOCABULARY = 17
 MOST = 12

@@ -47,7 +47,7 @@ from tests.support.documents import (
     write_own_blocks,
 )
 from tests.support.journeys import Ended, run
-from tests.support.minutes import first_at_once
+from tests.support.minutes import by_hand, first_at_once
 from tests.support.plugins import registrations_undone
 
 pytestmark = pytest.mark.slow
@@ -696,6 +696,7 @@ def test_changes_cost_the_trained_demo_what_the_pages_say(capsys, monkeypatch):
     assert min(float(found["as it is"]), float(found["one-hot"])) > 98
 
 
+@by_hand  # test_changed_mechanism.py compares the table of a smaller model
 @needs_the_demo
 def test_numpy_computes_the_changes_of_the_trained_demo():
     loaded = load_demo_once(ROOT / "runs/demo")

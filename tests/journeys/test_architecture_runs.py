@@ -12,6 +12,7 @@ import evaluate
 from qkv.commands import translate
 from qkv.inspection import AttentionArchive
 from qkv.run import train
+from tests.support.minutes import by_hand
 from tests.support.tiny_runs import ARCHITECTURES, small_config, write_small_corpus
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
@@ -30,7 +31,9 @@ def train_small(folder, model):
     return folder / model
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=by_hand if name == "hashed" else ()) for name in ARCHITECTURES]
+)
 def run(request, tmp_path_factory):
     """A run of 6 updates."""
     return request.param, train_small(tmp_path_factory.mktemp(request.param), request.param)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.documents import blocks_of
+from tests.support.minutes import by_hand
 
 pytestmark = pytest.mark.slow
 
@@ -96,8 +97,9 @@ def test_the_site_shows_another_notebook_without_running_it():
 
 
 @pytest.mark.minutes
-def test_checks_fail_without_the_solutions_and_nothing_else_does():
-    lessons = {lesson.stem[0]: nbformat.read(lesson, as_version=4) for lesson in LESSONS}
+@pytest.mark.parametrize("lessons", [LESSONS[:2], pytest.param(LESSONS[2:], marks=by_hand)], ids=["1 2", "3 4"])
+def test_checks_fail_without_the_solutions_and_nothing_else_does(lessons):
+    lessons = {lesson.stem[0]: nbformat.read(lesson, as_version=4) for lesson in lessons}
     cells = [(number, cell) for number, notebook in lessons.items() for cell in site.code_to_run(notebook)]
     for number, cell in cells:
         cell.id = f"{number}-{cell.id}"

@@ -119,7 +119,7 @@ def test_every_method_works(run, tmp_path, monkeypatch):
     evaluation = own.evaluate(source=tmp_path / "place" / "mine.en")
     assert "alignments.pharaoh" in files_below(evaluation.path) and len(evaluation.archive) == 2
     assert own.cache([SOURCE]) and own.explain(SOURCE, "decoder.0.cross", head=0, row=0)
-    assert own.export("saved_model", "exported") == Path("exported")
+    assert own.export("ctranslate2", "exported") == Path("exported")  # the other format is exported by the command
     assert len(own.history)
     with pytest.raises(InputError, match=r"corpus/test.en: there is no such file"):
         own.evaluate()

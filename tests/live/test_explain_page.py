@@ -22,6 +22,8 @@ from tests.support.changed_models import SITES, changed_model, forced
 from tests.support.pages import open_page
 from tests.support.random_runs import random_run
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = ["the cat sees the dog", "le petit chien voit Éva", "the dog"]
 HOSTILE = "</script><script>document.title='broken'</script> & <b>bold</b> \u202eرجل é 猫 \ud83d\ude00"
 DEMO = ROOT / "runs" / "demo"

@@ -1,5 +1,6 @@
 """The site that `make docs` builds: its links, what it loads, its search, its looks on a phone, its embedded page."""
 
+import os
 import re
 import subprocess
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from lxml import html
 from tests.support import ROOT
 from tests.support.axe import find_violations
 
-pytestmark = pytest.mark.minutes
+pytestmark = [pytest.mark.minutes, pytest.mark.slow]
 
 FIRST_PAGE_BYTES = 1_000_000
 PHONE = {"width": 390, "height": 780}
@@ -85,7 +86,9 @@ def site(tmp_path_factory):
     """The folder of the site, built as `make docs` does."""
     folder = tmp_path_factory.mktemp("built") / "site"
     # The tests may run under a make of their own, whose jobs are none of this one's.
-    environment = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+    }
     made = subprocess.run(
         ["make", "docs", f"SITE={folder}", *MADE_BEFORE],
         cwd=ROOT,

@@ -36,22 +36,26 @@ LAYERS = {
     )
     for name, case in cases.items()
 }
+WITHOUT_MASK = {f"attention: {name}" for name in ATTENTION_CASES.keys() & MASKED_CASES.keys()}
+COMPARED_LAYERS = {name: case for name, case in LAYERS.items() if ALL_CASES or name not in WITHOUT_MASK}
+"""Of a mechanism with and without a mask, the first alone: it computes all that the second does."""
 SEARCHES = {"greedy": GreedySearch(no_repeat_ngram=1), "beam": BeamSearch(BeamSettings(size=3, best=2))}
 # The layers themselves are compared one by one, and the models left out differ from others in their layers alone. Each
 # length of a cache is compiled anew on JAX: searches are short.
 CLASSES = ("transformer", "recurrent", "decoder-only")
-COMPARED = (
-    *CLASSES,
+FURTHER = (
     "luong",
     "recurrent of one context vector",
-    *(("rotary transformer with shared keys and a sink", "decoder-only with ALiBi and a sink") if ALL_CASES else ()),
+    "rotary transformer with shared keys and a sink",
+    "decoder-only with ALiBi and a sink",
 )
+COMPARED = (*CLASSES, *(FURTHER if ALL_CASES else ()))
 KINDS = {
     "output": COMPARED,
     "gradient": COMPARED,
     "packed": ("transformer", "decoder-only", "decoder-only with ALiBi and a sink") if ALL_CASES else CLASSES[::2],
-    "greedy": ("recurrent",),
-    "beam": CLASSES if ALL_CASES else CLASSES[:1],  # on JAX it is compiled operation by operation
+    "greedy": CLASSES[1:2] if ALL_CASES else (),  # `generate` is greedy as well
+    "beam": CLASSES if ALL_CASES else CLASSES[1:2],  # a cache that grows is compiled anew at each step
     "generate": CLASSES,
     "fit": CLASSES,
     "load": CLASSES,
@@ -154,7 +158,7 @@ def results_of_model(model, name):
 def compute(weights=None):
     """Weights and results by the names of layers and models; with `weights` by name and number, with those."""
     results = {}
-    for name, case in LAYERS.items():
+    for name, case in COMPARED_LAYERS.items():
         layer = case.make()
         layer(**symbols(case.draw()))
         results[name] = _with_weights(name, layer, weights), results_of_layer(layer, case)

@@ -72,6 +72,7 @@ RECIPES = {
         "training__guided_attention": {"weight": 0.5, "head": 1},
         "training__average_checkpoints": 2,
         "batches__accumulated": 2,
+        "batches__packed": True,
     },
     "packed": {
         "training__guided_attention": {"weight": 0.5, "head": 1},
@@ -90,7 +91,9 @@ RECIPES = {
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("recipe", ["everything", "packed", pytest.param("compiled", marks=by_hand)])
+@pytest.mark.parametrize(
+    "recipe", ["everything", *(pytest.param(name, marks=by_hand) for name in ("packed", "compiled"))]
+)
 def test_a_killed_run_of_every_recipe_equals_one_that_was_never_stopped(recipe, make_config):
     config = make_config("straight", **RECIPES[recipe], inspection__probes=[])
     straight, broken = (config.run.directory / name for name in ("straight", "broken"))

@@ -7,6 +7,7 @@ import pytest
 from qkv.attention import AdditiveAttention, CrossAttention, MultiHeadAttention, SelfAttention
 from qkv.layers.tap import tapped
 from tests.support.layer_contract import stir
+from tests.support.minutes import by_hand
 
 B, T, S = 2, 3, 5
 X, MEMORY = (np.random.default_rng(i).normal(size=(B, n, 8)).astype("float32") for i, n in enumerate((T, S)))
@@ -60,7 +61,8 @@ def test_keras_knows_the_shape_dtype_and_mask_of_a_single_output(make, inputs, d
 
 @pytest.mark.minutes
 @pytest.mark.parametrize(
-    ("positions", "dtype"), [(None, "float32"), ("rotary", "mixed_bfloat16"), ("alibi", "mixed_bfloat16")]
+    ("positions", "dtype"),
+    [(None, "float32"), ("rotary", "mixed_bfloat16"), pytest.param("alibi", "mixed_bfloat16", marks=by_hand)],
 )
 def test_a_sequential_model_is_fitted_saved_and_loaded(positions, dtype, tmp_path):
     model = keras.Sequential(

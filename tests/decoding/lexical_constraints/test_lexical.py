@@ -17,9 +17,12 @@ from qkv.text.phrases.banned import BannedPhrases, make_ban_table
 from qkv.text.phrases.required import encode_phrase, tokens_needed
 from qkv.text.phrases.token_text import TokenText
 from qkv.text.tokens.special_tokens import BOS, EOS, PAD
+from tests.support.minutes import by_hand
 from tests.support.searches import log_probabilities, next_of_chain, normalized, words
 from tests.support.text import SENTENCES, SPECIAL, ToyTokenizer, contains_words
 from tests.support.tiny_models import SOURCE, model_of
+
+pytestmark = pytest.mark.slow
 
 TOY = ToyTokenizer([*SPECIAL, "▁a", "b", "▁b", "ab", "▁c"])
 TOKENS = TokenText(TOY, tokenized=True)
@@ -84,7 +87,7 @@ def best_of_all(chain, settings, length, phrases=(), ban=()):
     return max(candidates)
 
 
-@pytest.mark.parametrize("ban", [(), ("b",), ("a", "ab b")], ids=str)
+@pytest.mark.parametrize("ban", [(), pytest.param(("b",), marks=by_hand), ("a", "ab b")], ids=str)
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_targets_that_keep_to_phrases(ban):
     rows = [[], ["ab"], ["a", "b"], ["b a"], ["bb"]]
     rows = [

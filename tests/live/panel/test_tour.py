@@ -30,7 +30,7 @@ ALWAYS = ["row", "vectors", "turn", "costly", "free", "even"]
 """The steps that all runs must have; others depend on what training made of the heads."""
 
 
-@pytest.fixture(scope="module", params=["demo", pytest.param("es", marks=by_hand), "ja"])
+@pytest.fixture(scope="module", params=["demo", *(pytest.param(name, marks=by_hand) for name in ("es", "ja"))])
 def language(request):
     return request.param
 
