@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 from weakref import ref
 
 from .config.choices.inspection import SYMMETRISATIONS
+from .config.choices.translation import MARKUPS
 from .config.run import dotted_settings, with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean, quoted
 from .exchange.export import BEAM, ExportRequest, write_export
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     from .inspection.experiments.activations import Inside, Pair, SentenceOrPair
     from .inspection.experiments.score_parts import ScoreParts
     from .inspection.viewer.page import InlinePage
+    from .markup.translation import MarkedTranslations
     from .run.trained_run import TrainedRun
 
     Sentences = Sequence[str] | np.ndarray | pd.Series  # several sentences; a str, also a sequence, is one sentence
 
+Markup = Literal["html", "placeholders", "html-page"]
 SETS = ("test", "validation")
 """The sets of a config that `Run.evaluate` evaluates, the default first."""
 MOST_VARIANTS = 8
@@ -369,33 +372,83 @@ class Run:
 
     @overload
     def translate(
-        self, sentences: "pd.Series[Any]", *, n_best: int | None = None, split: bool = False, **decoding: Any
+        self,
+        sentences: "pd.Series[Any]",
+        *,
+        n_best: int | None = None,
+        split: bool = False,
+        markup: Markup | None = None,
+        **decoding: Any,
     ) -> "pd.Series[Any]": ...
     @overload
     def translate(
-        self, sentences: str, *, n_best: None = None, split: Literal[False] = False, **decoding: Any
+        self,
+        sentences: str,
+        *,
+        n_best: None = None,
+        split: Literal[False] = False,
+        markup: Markup | None = None,
+        **decoding: Any,
     ) -> "Translated": ...
     @overload
     def translate(
-        self, sentences: "Sentences", *, n_best: None = None, split: Literal[False] = False, **decoding: Any
+        self,
+        sentences: "Sentences",
+        *,
+        n_best: None = None,
+        split: Literal[False] = False,
+        markup: Markup | None = None,
+        **decoding: Any,
     ) -> "list[Translated]": ...
     @overload
     def translate(
-        self, sentences: str, *, n_best: int, split: Literal[False] = False, **decoding: Any
+        self,
+        sentences: str,
+        *,
+        n_best: int,
+        split: Literal[False] = False,
+        markup: Markup | None = None,
+        **decoding: Any,
     ) -> "list[Translated]": ...
     @overload
     def translate(
-        self, sentences: "Sentences", *, n_best: int, split: Literal[False] = False, **decoding: Any
+        self,
+        sentences: "Sentences",
+        *,
+        n_best: int,
+        split: Literal[False] = False,
+        markup: Markup | None = None,
+        **decoding: Any,
     ) -> "list[list[Translated]]": ...
     @overload
     def translate(
-        self, sentences: str, *, n_best: None = None, split: Literal[True], **decoding: Any
+        self,
+        sentences: str,
+        *,
+        n_best: None = None,
+        split: Literal[True],
+        markup: Markup | None = None,
+        **decoding: Any,
     ) -> "TranslatedText": ...
     @overload
     def translate(
-        self, sentences: "Sentences", *, n_best: None = None, split: Literal[True], **decoding: Any
+        self,
+        sentences: "Sentences",
+        *,
+        n_best: None = None,
+        split: Literal[True],
+        markup: Markup | None = None,
+        **decoding: Any,
     ) -> "list[TranslatedText]": ...
-    def translate(self, sentences: Any, *, n_best: int | None = None, split: bool = False, **decoding: Any) -> Any:
+    def translate(
+        self,
+        sentences: Any,
+        *,
+        n_best: int | None = None,
+        split: bool = False,
+        markup: Markup | None = None,
+        **decoding: Any,
+    ) -> Any:
         """Translates one sentence, or a list of them.
 
         The first call of a search takes some seconds, because its graph is traced. The run keeps the 8 graphs that were
@@ -407,31 +460,43 @@ class Run:
             n_best: the number of translations of each sentence, the best first; None for the best translation alone.
             split: if True, each element is a text of several sentences, which are translated one by one. It needs
                 sentencex, and excludes `n_best`.
+            markup: `html`, `placeholders` or `html-page` if the texts have markup, see docs/use/markup.md; None for
+                plain text. The `text` of the results then has the markup, and is detokenised. A page, an HTML document
+                of several lines, is always split, if sentencex is installed.
             decoding: settings of the section `decoding` that replace those of the run, such as `beam_size=1`. With
                 `search="sampling"` also `seed`, the seed of the draws. Calls with equal settings continue the draws of
                 earlier calls. The run remembers this for the last 1,000 choices of settings.
 
         Returns:
-            For a sentence, a `Translated`; with `n_best` a list of `Translated`, and with `split` a `TranslatedText`.
+            For a sentence, a `Translated`; with `n_best` a list of `Translated`, and with `split`, or for a page, a
+            `TranslatedText`.
             For several sentences, a list with such a result for each. For a Series, a Series of the same index and
             name; a missing value stays as it is, and `.astype("string")` makes text of the other results.
 
         Raises:
             InputError: there is no such setting, a value is wrong, a sentence has several lines or is not text, both
-                `n_best` and `split` are set, sentencex is not installed, the model gives NaN, or no translation meets
-                all constraints of the settings.
+                `n_best` and `split` are set, sentencex is not installed, the model gives NaN, no translation meets
+                all constraints of the settings, or there is markup and the model has no cross-attention.
         """
         if is_series(sentences):
             has_text = [not is_missing(sentence) for sentence in sentences]
             filled = [sentence if present else "" for sentence, present in zip(sentences, has_text, strict=True)]
             texts: Any = list(compress(list_sentences(filled, "sentences"), has_text))
-            translated = iter(self.translate(texts, n_best=n_best, split=split, **decoding))
+            translated = iter(self.translate(texts, n_best=n_best, split=split, markup=markup, **decoding))
             pairs = zip(sentences, has_text, strict=True)
             values = [next(translated) if present else missing for missing, present in pairs]
             return type(sentences)(values, sentences.index, object, sentences.name)
+        if n_best is not None and (split or markup == "html-page"):
+            given = "split" if split else "markup='html-page'"
+            raise InputError(f"n_best: a text is joined from the best translations; leave out n_best or {given}")
+        if markup is not None:
+            run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
+            marked = _translate_with_markup(run, list_sentences(sentences, "sentences"), markup, split)
+            results = (
+                marked if n_best is not None or split or markup == "html-page" else [n_best[0] for n_best in marked]
+            )
+            return results[0] if isinstance(sentences, str) else results
         if split:
-            if n_best is not None:
-                raise InputError("n_best: a text is joined from the best translations; leave out n_best or split")
             joined_texts = []
             run = self._with(decoding)
             for text in list_sentences(sentences, "sentences"):
@@ -521,7 +586,7 @@ class Run:
             targets: the translation of each sentence.
             at: the readout from which links are extracted, as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`, such as
                 `"1,mean,output"`. By default, the readout with the lowest error on the gold alignments in the config
-                of the run; the last layer without gold alignments.
+                of the run; without gold alignments, the guided head; without one, the last layer.
 
         Returns:
             For each pair, a dict from the links `(source word, target word)`, counted from 0, to their probabilities.
@@ -844,6 +909,49 @@ def _list_targets(sources: Any, listed: list[str], targets: Any, name: str) -> l
             "lists of them"
         )
     return texts
+
+
+def _translate_with_markup(
+    run: "TrainedRun", texts: Sequence[str], markup: str, split: bool
+) -> Sequence[list[Translated] | TranslatedText]:
+    """Translates texts with markup, see `Run.translate`.
+
+    Returns:
+        For each text the n-best list of its translations; a `TranslatedText` if it is split, or is a page.
+
+    Raises:
+        InputError: see `Run.translate`.
+    """
+    from .markup.translation import read_marked_lines, translate_page, translate_window
+
+    if markup not in MARKUPS:
+        raise InputError(f"markup: expected one of {', '.join(MARKUPS)}, or None, found {quoted(markup)}")
+    if not run.config.model.has_cross_attention:
+        raise InputError(f"markup: the model of {run.directory.root} has no cross-attention; leave it out")
+    if markup == "html-page":
+        pages = [translate_page(run, text, f"page {number}") for number, text in enumerate(texts, 1)]
+        return [TranslatedText(_best_of_sentences(run, marked), text) for text, marked in pages]
+    reader = run.reader.typed_text("sentence", splits=True) if split else run.reader.sentences["source"]
+    marked = translate_window(run, read_marked_lines(run, reader, markup, texts, range(1, len(texts) + 1)))
+    if split:
+        sentences = iter(_best_of_sentences(run, marked))
+        return [
+            TranslatedText([next(sentences) for _ in paragraph.sentences], lines[0])
+            for paragraph, lines in zip(marked.read.paragraphs, marked.texts, strict=True)
+        ]
+    return [
+        [
+            Translated._of(source, replace(translation, text=line), run)
+            for translation, line in zip(n_best, lines, strict=True)
+        ]
+        for source, n_best, lines in zip(marked.read.texts, marked.n_bests, marked.texts, strict=True)
+    ]
+
+
+def _best_of_sentences(run: "TrainedRun", marked: "MarkedTranslations") -> list[Translated]:
+    """Returns the best translation of each sentence, without markup."""
+    pairs = zip(marked.read.texts, marked.n_bests, strict=True)
+    return [Translated._of(source, n_best[0], run) for source, n_best in pairs]
 
 
 def _text_argument(text: Any, name: str) -> Path | list[str] | None:

@@ -1,6 +1,12 @@
-"""The command that writes the page with the model inside."""
+"""The command that serves the page, also to other programs, or writes the page with the model inside."""
 
+import json
+import logging
+import os
+import signal
+import time
 from pathlib import Path
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
@@ -92,3 +98,61 @@ def test_an_address_that_is_none_is_told_before_a_run_is_loaded(host, tmp_path, 
     monkeypatch.setattr(live, "importing_tensorflow", None)
     assert live.main([str(write_stub(tmp_path, "run")), "--host", host]) == 2
     assert "argument --host: expected an address of this machine, such as 127.0.0.1, found " in capsys.readouterr().err
+
+
+KEY = "a key that is long enough"
+
+
+@pytest.mark.minutes
+def test_other_programs_are_answered_until_sigterm(root, capsys, caplog, monkeypatch):
+    pytest.importorskip("sentencex")
+    opened, answers = [], []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("QKV_API_KEY", KEY)
+    handler, level = signal.getsignal(signal.SIGTERM), logging.getLogger("qkv.text").level
+
+    def ask_and_end(page):
+        form = {"q": "the \u03a9 cat . secret\nthe dog", "source": "en", "target": "fr", "api_key": KEY}
+        with urlopen(page.address.replace("/?", "/translate?"), urlencode(form).encode()) as answer:
+            answers.append(json.load(answer)["translatedText"])
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr("qkv.live.server.ServedPage.wait", ask_and_end)
+    try:
+        assert live.main([str(root), "--api"]) == 0
+    finally:
+        logging.getLogger("qkv.text").setLevel(level)
+    page, api = capsys.readouterr().out.splitlines()
+    assert api == f"API: {page.partition('/?')[0]}" and KEY not in page and opened == []
+    assert len(answers) == 1 and answers[0].count("\n") == 1
+    assert caplog.records == []
+    assert signal.getsignal(signal.SIGTERM) == handler
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "message"),
+    [
+        (["--page", "page.html"], None, "--api: nothing is served with --page"),
+        (["--checkpoint", "both"], None, "both translate from en to fr; expected runs of different languages"),
+        (
+            ["--host", "0.0.0.0"],
+            None,
+            "--host 0.0.0.0: other machines could use the API without a key; set the environ",
+        ),
+        (["--host", "::"], None, "--host ::: other machines could use the API without a key"),
+        ([], "", "QKV_API_KEY: expected at least 16 characters of ASCII without spaces at the ends, found 0"),
+        ([], "short", "found 5; to make one: python -c"),
+        ([], f" {KEY}", "QKV_API_KEY: expected at least"),
+        ([], "clé" * 10, "QKV_API_KEY: expected at least"),
+    ],
+)
+def test_what_the_api_lacks_is_told_before_a_run_is_loaded(tmp_path, arguments, key, message, capsys, monkeypatch):
+    pytest.importorskip("sentencex")
+    monkeypatch.setattr(live, "importing_tensorflow", None)
+    monkeypatch.setattr("qkv.files.run_directory.RunDirectory.check_weights", lambda run, checkpoint: None)
+    if key is not None:
+        monkeypatch.setenv("QKV_API_KEY", key)
+    assert live.main([str(write_stub(tmp_path, "run")), "--api", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error and (not key or key not in error)

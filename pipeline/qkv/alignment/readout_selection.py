@@ -1,7 +1,8 @@
 """The selection of a run's readout.
 
-There are four ways: the user names it on the command line; it has the lowest error rate on gold alignments; it agrees
-most with a run of the opposite direction; or it is the mean of the last layer's heads.
+There are five ways: the user names it on the command line; it has the lowest error rate on gold alignments; it is the
+head that training guided by word links; it agrees most with a run of the opposite direction; or it is the mean of the
+last layer's heads.
 
 A choice on gold alignments is saved in the run as `alignment.json`. A run that is moved away from its text thus reads
 the same links, with the same probabilities.
@@ -43,16 +44,16 @@ log = logging.getLogger(__name__)
 
 
 def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
-    """Returns the readout that the user names, or that is chosen on the gold alignments of the run's config.
+    """Returns the readout that the user names, or that the run's config decides.
 
     Args:
         run: the run.
         at: the readout as `LAYER,HEAD,SIDE[,LINKS[,SITE]]`; None for the choice on gold alignments, see
-            `choose_readout`.
+            `choose_readout`; without them, for the guided head, see `guided_readout`.
 
     Returns:
-        The readout. If `at` is None: None if there are neither gold alignments nor a saved choice, or if the model has
-        no cross-attention.
+        The readout. If `at` is None: None if there are neither gold alignments nor a saved choice nor a guided head, or
+        if the model has no cross-attention.
 
     Raises:
         InputError: `at` does not have this form; the run has no such layer or head; the choice set cannot be read;
@@ -60,7 +61,15 @@ def find_readout(run: TrainedRun, at: str | None) -> AlignmentReadout | None:
     """
     if at is not None:
         return _parse_readout(at, run)
-    return choose_readout(run, read_choice_set(run.config, run.reader.segmenter))
+    return choose_readout(run, read_choice_set(run.config, run.reader.segmenter)) or guided_readout(run)
+
+
+def guided_readout(run: TrainedRun) -> AlignmentReadout | None:
+    """Returns the readout of the head that `training.guided_attention` taught word links; None if there is none."""
+    guided = run.config.training.guided_attention
+    if guided is None:
+        return None
+    return AlignmentReadout(guided.layer, guided.head, guided.side, "grow-diag", chosen_on="training.guided_attention")
 
 
 def choose_readout(

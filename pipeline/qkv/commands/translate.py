@@ -3,16 +3,19 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..config.choices import describe_names
+from ..config.choices.translation import MARKUPS
 from ..errors import InputError
 from ..runtime.streams import write_result
 from ..text.lines.sentences import SentenceSplitter
 from ..text.lines.stream import ArrivingLines
+from ..text.lines.typed_line import ReadParagraphs
 from ..text.tokens.special_tokens import EOS, UNK
 from . import cli
 
@@ -21,10 +24,11 @@ JSON_DIGITS = 6
 END_OF_INPUT = "Ctrl-Z and Enter" if sys.platform == "win32" else "Ctrl-D"
 
 if TYPE_CHECKING:
+    from ..config import RunConfig
     from ..decoding.translator import Translation
     from ..inspection.record import Record
+    from ..markup.translation import MarkedWindow
     from ..run.trained_run import TrainedRun
-    from ..text.lines.typed_line import ReadParagraphs, TypedText
     from ..text.phrases.required import RequiredPhrase
     from ..text.phrases.sentence_files import ConstraintFiles
     from ..text.tokens.tokenizer import Tokenizer
@@ -59,6 +63,11 @@ def make_parser() -> argparse.ArgumentParser:
         "of the line; needs sentencex",
     )
     parser.add_argument(
+        "--markup",
+        choices=MARKUPS,
+        help=f"translate text with markup, and write plain text with the markup in it ({describe_names(MARKUPS)})",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="write each translation as a JSON object on a line, with its tokens and its log-probability",
@@ -77,10 +86,15 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     config = cli.read_search(options)  # wrong settings are reported before TensorFlow is loaded
     _check_forms(options)
-    if options.attention and not config.model.has_cross_attention:
-        raise InputError(f"--attention: the model of {options.run.root} has no cross-attention; leave it out")
-    lines = ArrivingLines(sys.stdin.buffer)  # read while TensorFlow is loaded
+    for option in ("attention", "markup"):
+        if getattr(options, option) and not config.model.has_cross_attention:
+            raise InputError(f"--{option}: the model of {options.run.root} has no cross-attention; leave it out")
+    if options.markup == "html-page":
+        _translate_page(options, config)
+        return
+    lines = ArrivingLines(sys.stdin.buffer, composes=not options.markup)  # read while TensorFlow is loaded
     with cli.importing_tensorflow():  # not at the top: it imports TensorFlow, and --help must be fast
+        from ..markup.translation import read_marked_lines
         from ..run.ensemble import load_runs
         from ..text.phrases.sentence_files import ConstraintFiles
 
@@ -93,19 +107,37 @@ def main(arguments: list[str]) -> None:
     if sys.stdin.buffer.isatty():
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
     is_constrained = bool(options.prefix or options.require)
-    windows = _read_windows(lines.windows(), reader, constraints if is_constrained else None)
+    read = partial(read_marked_lines, run, reader, options.markup) if options.markup else reader.read_paragraphs
+    windows = _read_windows(lines.windows(), read, constraints if is_constrained else None)
     processes = cli.make_processes(options, run.config)
     if sys.stdin.buffer.isatty() and processes is None and not is_constrained:
         _trace_search(run)
     # Processes read windows ahead. So each window comes back with its translations.
-    translated: Iterator[tuple[_Window, list[list[Translation]]]] = (
+    translated: Iterator[_TranslatedWindow] = (
         map(partial(_translate_window, run), windows)
         if processes is None
         else processes.map(_translate_window, windows)
     )
-    for window, n_bests in translated:
-        _write_window(window, n_bests, run, options)
+    for translated_window in translated:
+        _write_window(translated_window, run, options)
     constraints.check_all_taken()
+
+
+def _translate_page(options: argparse.Namespace, config: "RunConfig") -> None:
+    """Translates standard input as one HTML page, in the encoding of the page."""
+    data = sys.stdin.buffer.read()
+    with cli.importing_tensorflow():
+        from ..markup.html_text import decode_page
+        from ..markup.translation import translate_page
+        from ..run.ensemble import load_runs
+        from ..text.phrases.banned import read_banned
+
+    page, encoding = decode_page(data, "standard input")
+    run = load_runs([run.root for run in (options.run, *options.others)], options.checkpoint).with_config(config)
+    banned = read_banned(options.ban, run.target_tokens, leads_out=False) if options.ban else None
+    text, _ = translate_page(replace(run, banned=banned), page, "standard input", not options.no_normalize)
+    sys.stdout.buffer.write(text.encode(encoding, "xmlcharrefreplace"))
+    sys.stdout.buffer.flush()
 
 
 def _trace_search(run: "TrainedRun") -> None:
@@ -118,62 +150,88 @@ class _Window(NamedTuple):
     """Lines that are read and translated together.
 
     - first_number: the number of the first line, from 1.
-    - text: the sentences of the lines, and their token ids.
+    - text: the sentences of the lines, and their token ids; with `--markup`, also the marks in them.
     - prefix_ids: the token ids with which the translation of each sentence must begin; None without `--prefix`.
     - required: the required phrases of each sentence; None without `--require`.
     """
 
     first_number: int
-    text: "ReadParagraphs"
+    text: "ReadParagraphs | MarkedWindow"
     prefix_ids: list[list[int]] | None
     required: "list[list[RequiredPhrase]] | None"
 
 
+class _TranslatedWindow(NamedTuple):
+    """The translations of a window.
+
+    - first_number: the number of the first line, from 1.
+    - text: the sentences of the lines as the model has read them.
+    - n_bests: the n-best list of each sentence.
+    - marked: with `--markup`, for each line its translations with markup, see `MarkedTranslations`; otherwise None.
+    """
+
+    first_number: int
+    text: "ReadParagraphs"
+    n_bests: "list[list[Translation]]"
+    marked: list[list[str]] | None
+
+
 def _read_windows(
-    windows: Iterable[Sequence[str]], reader: "TypedText", constraints: "ConstraintFiles | None"
+    windows: Iterable[Sequence[str]],
+    read: "Callable[[Sequence[str], Sequence[int]], ReadParagraphs | MarkedWindow]",
+    constraints: "ConstraintFiles | None",
 ) -> Iterator[_Window]:
     """Converts windows of lines to token ids, and adds the constraints on their sentences.
 
     Args:
         windows: the lines of each window.
-        reader: divides lines into sentences, and converts these to ids.
+        read: a function of lines and their numbers that divides them into sentences, and converts these to ids.
         constraints: the constraints on all sentences; None if there are none.
     """
     first_number = 1
     for lines in windows:
-        text = reader.read_paragraphs(lines, range(first_number, first_number + len(lines)))
-        prefix_ids, required = constraints.take(len(text.ids)) if constraints else (None, None)
+        text = read(lines, range(first_number, first_number + len(lines)))
+        prefix_ids, required = constraints.take(len(lines)) if constraints else (None, None)
         yield _Window(first_number, text, prefix_ids, required)
         first_number += len(lines)
 
 
-def _translate_window(run: "TrainedRun", window: _Window) -> "tuple[_Window, list[list[Translation]]]":
-    """Returns a window and the n-best list of each of its sentences."""
-    return window, run.translator.translate_ids(window.text.ids, window.prefix_ids, window.required)
+def _translate_window(run: "TrainedRun", window: _Window) -> _TranslatedWindow:
+    """Translates the sentences of a window."""
+    first_number, text, prefix_ids, required = window
+    if isinstance(text, ReadParagraphs):
+        return _TranslatedWindow(first_number, text, run.translator.translate_ids(text.ids, prefix_ids, required), None)
+    from ..markup.translation import translate_window  # only for texts with markup
+
+    return _TranslatedWindow(first_number, *translate_window(run, text, prefix_ids, required))
 
 
-def _write_window(
-    window: _Window, n_bests: "Sequence[Sequence[Translation]]", run: "TrainedRun", options: argparse.Namespace
-) -> None:
+def _write_window(window: _TranslatedWindow, run: "TrainedRun", options: argparse.Namespace) -> None:
     """Writes the translations of a window to standard output: as text, as n-best lists or as JSON, by the options."""
+    n_bests: Sequence[Sequence[Translation]] = window.n_bests
     if options.n_best is None:
         n_bests = [n_best[:1] for n_best in n_bests]
-    if options.detokenize:
+    if options.detokenize and window.marked is None:
         n_bests = [
             [replace(translation, text=run.reader.detokenize(translation.text)) for translation in n_best]
             for n_best in n_bests
         ]
     records = _record(run, window.text.texts, n_bests) if options.attention else repeat(None)
     remaining = iter(n_bests)
-    for number, paragraph in enumerate(window.text.paragraphs, window.first_number):
+    for index, paragraph in enumerate(window.text.paragraphs):
+        number = window.first_number + index
         n_bests_of_line = list(islice(remaining, len(paragraph.sentences)))
+        if window.marked and len(n_bests_of_line) == 1:
+            marked = zip(n_bests_of_line[0], window.marked[index], strict=False)
+            n_bests_of_line = [[replace(translation, text=text) for translation, text in marked]]
         if options.json:
             for line in _json_lines(number, n_bests_of_line, run.tokenizer, records):
                 write_result(line)
                 sys.stdout.flush()
         elif options.n_best is None:
             best_texts = [one_line(n_best[0].text) for n_best in n_bests_of_line]
-            write_result(f"{paragraph.join(best_texts)}\n")
+            line = paragraph.join(best_texts) if window.marked is None else one_line(window.marked[index][0])
+            write_result(f"{line}\n")
         else:
             write_result(format_n_best(number - 1, n_bests_of_line[0]))
     sys.stdout.buffer.flush()
@@ -191,8 +249,26 @@ def _check_forms(options: argparse.Namespace) -> None:
         raise InputError(
             "--split: --prefix and --require hold a line for each line, not for each sentence; leave out one"
         )
+    if options.split and options.json and options.markup:
+        raise InputError(
+            "--split: JSON has an object for each sentence, and a tag may mark several sentences; leave out --split, "
+            "--json or --markup"
+        )
+    if options.markup == "html-page":
+        _check_page(options)
     if options.split and options.n_best and not options.json:
         raise InputError("--split: a line is joined from the best translations; expected --json with --n_best")
+
+
+def _check_page(options: argparse.Namespace) -> None:
+    """Raises an `InputError` for an option that has no meaning for a page, whose translation is one page."""
+    for option in ("n_best", "json", "attention", "prefix", "require"):
+        if getattr(options, option):
+            raise InputError(
+                f"--{option}: --markup html-page writes one page; leave it out, or give lines with --markup html"
+            )
+    if options.workers > 1:
+        raise InputError("--workers: --markup html-page is translated by one process; leave it out")
 
 
 def format_n_best(number: int, translations: Sequence["Translation"]) -> str:

@@ -9,6 +9,9 @@ The modules, in reading order:
 - `page`: the HTML of the page, from the viewer and the panel
 - `access`: the check that a request may be answered
 - `application`: the web application
+- `batching`: calls of several threads that are computed together
+- `direction`: a run as a translator of whole texts
+- `service`: the interface of LibreTranslate, for other programs
 - `server`: the server, and the page that it serves
 - `model_page`: a page with the model inside, which needs no server
 - `explained_numbers`: the numbers of the next page that take the test set

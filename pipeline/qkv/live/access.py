@@ -38,14 +38,22 @@ class AccessCheck:
         Raises:
             Forbidden: the request has a wrong host, origin or token.
         """
+        self.check_sender(request)
+        token = request.headers.get(TOKEN_HEADER) or request.args.get("token", "")
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise Forbidden("the token is missing or wrong: open the address that was printed, with its token")
+
+    def check_sender(self, request: Request) -> None:
+        """Checks the host and the origin of a request, but not its token.
+
+        Raises:
+            Forbidden: the request has a wrong host or origin.
+        """
         if self._name(request.headers.get("Host", "")) not in self._hosts:
             raise Forbidden("unknown host name: open the address that was printed, or start with --allow_host NAME")
         origin = request.headers.get("Origin")
         if origin is not None and not self._is_same_site(origin.partition("://")[2], request.headers["Host"]):
             raise Forbidden("requests from other sites are refused")
-        token = request.headers.get(TOKEN_HEADER) or request.args.get("token", "")
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
-            raise Forbidden("the token is missing or wrong: open the address that was printed, with its token")
 
     def _is_same_site(self, origin: str, host: str) -> bool:
         """Returns whether a request was sent by the live page.

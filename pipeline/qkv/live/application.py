@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Any
 
-from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable
+from werkzeug.exceptions import BadRequest, HTTPException, ServiceUnavailable, TooManyRequests
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
@@ -66,13 +66,16 @@ class LivePage:
         runs: the runs that answer, in the order of the page.
         page: the HTML of the page.
         access: the check that every request must pass.
+
+    Attributes:
+        turn: the lock that is held while a run computes.
     """
 
     def __init__(self, runs: Sequence[LiveRun], page: str, access: AccessCheck) -> None:
         self._runs = runs
         self._access = access
         self._queue = BoundedSemaphore(1 + MOST_WAITING)  # the question that is answered, and those that wait
-        self._lock = Lock()
+        self.turn = Lock()
         self._answers: OrderedDict[int, tuple[LiveRun, Answer]] = OrderedDict()
         self._answer_bytes = 0
         self._answered = 0
@@ -100,14 +103,14 @@ class LivePage:
             endpoint, _ = self._addresses.bind_to_environ(request.environ).match()
             response = endpoint(request)
         except InputError as error:
-            response = _json({"error": str(error)}, 400)
+            response = json_response({"error": str(error)}, 400)
         except HTTPException as error:
-            response = _json({"error": error.description or ""}, error.code or 500)
+            response = json_response({"error": error.description or ""}, error.code or 500)
         except (TimeoutError, ConnectionError):
-            response = _json({"error": "the question did not arrive in time"}, 408)
+            response = json_response({"error": "the question did not arrive in time"}, 408)
         except Exception:
             log.exception("a question could not be answered")
-            response = _json({"error": "the program failed; the terminal shows the error"}, 500)
+            response = json_response({"error": "the program failed; the terminal shows the error"}, 500)
         response.headers.extend(HEADERS)
         return response
 
@@ -130,8 +133,8 @@ class LivePage:
         if not self._queue.acquire(blocking=False):
             raise ServiceUnavailable("busy: too many questions are waiting; ask again in a moment")
         try:
-            with self._lock:
-                return _json(process(self._runs[question.run], question))
+            with self.turn:
+                return json_response(process(self._runs[question.run], question))
         finally:
             self._queue.release()
 
@@ -153,12 +156,12 @@ class LivePage:
     def _save(self, request: Request) -> Response:
         """Saves the answers of a `SaveRequest`; responds with the paths of the archives, `{"folders": [...]}`."""
         numbers = read_request(SaveRequest, _body(request)).answers
-        with self._lock:
+        with self.turn:
             answers = [self._answers[number] for number in numbers if number in self._answers]
             if len(answers) < len(numbers):
                 raise BadRequest("answers: the server has dropped one of these answers; ask again")
             folders = save_case(answers)
-        return _json({"folders": [str(folder) for folder in folders]})
+        return json_response({"folders": [str(folder) for folder in folders]})
 
 
 def _body(request: Request) -> bytes:
@@ -167,8 +170,9 @@ def _body(request: Request) -> bytes:
     return request.get_data(cache=False)
 
 
-def _json(value: Any, status: int = 200) -> Response:
-    headers = {"Retry-After": "1"} if status == ServiceUnavailable.code else None
+def json_response(value: Any, status: int = 200) -> Response:
+    """Returns a response with a JSON value. If it says that the server is busy, it has the header `Retry-After`."""
+    headers = {"Retry-After": "1"} if status in (ServiceUnavailable.code, TooManyRequests.code) else None
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text, status, headers, mimetype="application/json")
 

@@ -24,9 +24,11 @@ from ..inspection.head_types import describe_types, read_head_types
 from ..run.trained_run import load_run
 from .access import AccessCheck
 from .application import MOST_BYTES, LivePage
+from .direction import Direction
 from .live_run import LiveRun
 from .page import find_examples, find_split_words, live_page, profile_heads
 from .question import Question
+from .service import TranslationService
 
 OFFERED_BEAM_SIZES = (1, 5, 10)
 """The beam sizes that the page offers."""
@@ -47,19 +49,26 @@ class ServedPage:
         server: the server, bound to its address.
         address: the address to open, with the token.
         height: the height of the page in a notebook, in pixels.
+        service: the interface for other programs; None if there is none.
     """
 
-    def __init__(self, server: ThreadedWSGIServer, address: str, height: int) -> None:
+    def __init__(
+        self, server: "LiveServer", address: str, height: int, service: TranslationService | None = None
+    ) -> None:
         self.address = address
         self._server = server
+        self._service = service
         self._height = height
         self._thread = threading.Thread(target=server.serve_forever, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stops the server and closes its socket."""
+        """Stops the server and closes its socket, after the answers in progress."""
         self._server.shutdown()
         self._server.server_close()
+        self._server.finish()
+        if self._service:
+            self._service.close()
 
     def __enter__(self) -> Self:
         return self
@@ -96,6 +105,8 @@ def serve(
     port: int = 0,
     allow_hosts: Sequence[str] = (),
     height: int = 900,
+    directions: Sequence[Direction] = (),
+    api_key: str | None = None,
 ) -> ServedPage:
     """Starts a server for a page with runs side by side. Each run first translates a sentence, to trace its graphs.
 
@@ -105,6 +116,8 @@ def serve(
         port: the port; 0 for any free port.
         allow_hosts: further host names of the page, such as that of a proxy.
         height: the height of the page in a notebook, in pixels.
+        directions: the runs that other programs can call, see `live.service`; by default none.
+        api_key: the key that these programs need; None if they need none.
 
     Raises:
         InputError: the address is taken, or is not an address of this machine.
@@ -121,8 +134,10 @@ def serve(
     host_name = socket.gethostname() if host in EVERY_ADDRESS else url_host
     access = AccessCheck([*LOCAL_NAMES, host_name], allow_hosts)
     title = " and ".join(run.name for run in runs)
-    server = LiveServer(LivePage(runs, live_page(title, facts), access), host, port)
-    return ServedPage(server, f"http://{host_name}:{server.port}/?token={access.token}", height)
+    page = LivePage(runs, live_page(title, facts), access)
+    service = TranslationService(page, directions, access, api_key) if directions else None
+    server = LiveServer(service or page, host, port)
+    return ServedPage(server, f"http://{host_name}:{server.port}/?token={access.token}", height, service)
 
 
 def _describe(live: LiveRun, examples: Sequence[str]) -> dict[str, Any]:
@@ -165,6 +180,9 @@ SHUTDOWN_SECONDS = 20
 
 LEAVING_SECONDS = 1
 """The time limit for closing a connection in favour of another."""
+
+WAITING_SECONDS = 0.1
+"""The time between two looks at the connections that a closing server waits for."""
 
 MOST_ARRIVING = 2 * MOST_BYTES
 """The largest size of a request with its headers. Without it, werkzeug reads a longer request on, up to 10 GB."""
@@ -249,9 +267,26 @@ class LiveServer(ThreadedWSGIServer):
     """
 
     def __init__(self, application: Any, host: str, port: int) -> None:
+        self._most_connections = MOST_CONNECTIONS
         self._connections = BoundedSemaphore(MOST_CONNECTIONS)
         self.waiting: dict[socket.socket, float] = {}
         super().__init__(host, port, application, _Handler)
+
+    def finish(self) -> None:
+        """Waits until the answers in progress are sent, at most `SHUTDOWN_SECONDS`. Call it after `shutdown`.
+
+        Connections whose request is incomplete are closed.
+        """
+        end = time.monotonic() + SHUTDOWN_SECONDS
+        ended = 0
+        while ended < self._most_connections and time.monotonic() < end:
+            if self._connections.acquire(timeout=WAITING_SECONDS):
+                ended += 1
+                continue
+            for connection in self.waiting.copy():
+                _cut_off(connection)
+        for _ in range(ended):
+            self._connections.release()
 
     def server_bind(self) -> None:
         """Binds the socket to the host and port. Without this method, werkzeug would end the process on an error.
@@ -287,8 +322,7 @@ class LiveServer(ThreadedWSGIServer):
         if not waiting:
             return False
         connection, _ = waiting[0]
-        with suppress(OSError):  # the client may have closed it
-            connection.shutdown(socket.SHUT_RDWR)
+        _cut_off(connection)
         return self._connections.acquire(timeout=LEAVING_SECONDS)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -300,3 +334,9 @@ class LiveServer(ThreadedWSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Does not report broken connections. The standard library calls this method."""
+
+
+def _cut_off(connection: socket.socket) -> None:
+    """Ends a connection, unless its client has closed it already."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

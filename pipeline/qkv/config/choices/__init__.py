@@ -12,7 +12,7 @@ The modules, in reading order:
 - `text`: tokenizers, corpus filters, units of words
 - `model`: architectures, scores and mechanisms of attention, parts of models
 - `training`: schedules, optimizers, callbacks
-- `translation`: searches, validation metrics, tokenizers of BLEU
+- `translation`: searches, kinds of markup, validation metrics, tokenizers of BLEU
 - `inspection`: sites of attention, types of heads, ways to read word links
 """
 

@@ -1,4 +1,4 @@
-"""Names for translation: searches, validation metrics and tokenizers of BLEU."""
+"""Names for translation: searches, markup, validation metrics and tokenizers of BLEU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +15,11 @@ BEAM_ENDS = {
     "full": "when beam_size hypotheses have ended",
     "worst": "when beam_size hypotheses have ended and the best unfinished one, at its present length, cannot beat the "
     "worst of them (Hugging Face's default)",
+}
+MARKUPS = {
+    "html": "tags stay on the words that they mark, a line is a sentence",
+    "placeholders": "{0}, %s, <x id='1'/>, addresses and numbers are copied exactly",
+    "html-page": "the input is a page, whose text is translated sentence by sentence",
 }
 
 

@@ -53,19 +53,21 @@ _MISSING_TYPES = ("NAType", "NaTType")
 _UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 
-def decode_line(line: bytes, name: str, number: int) -> str:
+def decode_line(line: bytes, name: str, number: int, composes: bool = True) -> str:
     """Returns the text of a line in UTF-8, without the line's end, in Unicode's normal form NFC.
 
     Args:
         line: the bytes of the line.
         name: the name of the text, for messages.
         number: the number of the line, from 1, for messages.
+        composes: False to return the characters of the line as they are. Tags in it then keep their bytes.
 
     Raises:
         InputError: the line is not UTF-8.
     """
     try:
-        return compose(line.removesuffix(b"\n").removesuffix(b"\r").decode())
+        text = line.removesuffix(b"\n").removesuffix(b"\r").decode()
+        return compose(text) if composes else text
     except UnicodeDecodeError as error:
         raise utf8_error(line, error.start, name, number) from None
 

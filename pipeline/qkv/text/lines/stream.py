@@ -25,14 +25,21 @@ class ArrivingLines:
         window_lines: the maximum number of lines in a window.
         patience_seconds: the time for which a window waits for more lines after its first one. None waits until the
             window is full or the stream ends, as windows of a regular file always do.
+        composes: see `text.lines.line.decode_line`.
     """
 
     def __init__(
-        self, stream: BinaryIO, window_lines: int = WINDOW_LINES, patience_seconds: float | None = WINDOW_SECONDS
+        self,
+        stream: BinaryIO,
+        window_lines: int = WINDOW_LINES,
+        patience_seconds: float | None = WINDOW_SECONDS,
+        *,
+        composes: bool = True,
     ) -> None:
         self._stream = stream  # a reference that keeps the stream open
         self._window_lines = window_lines
         self._patience_seconds = None if _is_regular_file(stream) else patience_seconds
+        self._composes = composes
         self._arrived: queue.Queue[str | Exception | None] = queue.Queue(window_lines)
         # A daemon thread, because a read that waits for a terminal cannot be stopped.
         threading.Thread(target=self._read, args=(_unlocked(stream),), daemon=True).start()
@@ -75,7 +82,7 @@ class ArrivingLines:
                 if number == 1:
                     refuse_carriage_returns(line, "standard input")
                     line = line.removeprefix(BYTE_ORDER_MARK)
-                self._arrived.put(decode_line(line, "standard input", number))
+                self._arrived.put(decode_line(line, "standard input", number, self._composes))
             self._arrived.put(_END)
         except Exception as error:  # raised again by `windows`
             self._arrived.put(error)
