@@ -505,7 +505,8 @@ def test_the_hour_ends_in_a_service_that_keeps_tags(empty_folder):
     texts = [(ROOT / f"data/demo/train.{suffix}").read_text("utf-8").splitlines()[:400] for suffix in ("en", "fr")]
     empty_folder.write("data/manythings/fra.txt", ["\t".join(pair) for pair in zip(*texts, strict=True)])
     (config,), (page,) = blocks(HOUR, "yaml"), blocks(HOUR, "html")
-    empty_folder.write("my.yaml", [config.replace("pairs: 1000", "pairs: 100")])
+    fewer = config.replace("validation: {pairs: 1000}", "validation: {pairs: 100}")  # as few as fit a confidence
+    empty_folder.write("my.yaml", [fewer.replace("test: {pairs: 1000}", "test: {pairs: 20}")])
     empty_folder.write("page.html", [page])
     ended = tell(HOUR, empty_folder)
     assert len(ended) == 11 and all(command.status == 0 for command in ended.values())
