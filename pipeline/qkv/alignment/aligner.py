@@ -82,11 +82,12 @@ def choose_readouts_of_stream(
                     f"not have yet; give {option}, such as the choice that qkv align prints for a file"
                 )
     styles = directions[0].run.reader.styles
-    sides = []
-    for lines, style in zip((first.source, first.target), map(styles.get, ("source", "target")), strict=True):
-        is_blank = all(map(is_empty, lines))
-        sides.append([style.example] if style and is_blank else lines)
-    sample = AlignedText(*sides, names=first.names)
+
+    def example(lines: Sequence[str], side: str) -> Sequence[str]:
+        style = styles[side]
+        return [style.example] if style and all(map(is_empty, lines)) else lines
+
+    sample = AlignedText(example(first.source, "source"), example(first.target, "target"), names=first.names)
     return choose_readouts([direction.with_text(sample) for direction in directions], subwords)
 
 

@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> None:
         if (first := next(arriving, None)) is None:
             return
         directions = choose_readouts_of_stream(directions, first, options.subwords)
-        parts = chain([first], arriving)
+        parts: Iterator[AlignedText] = chain([first], arriving)
     else:
         directions = choose_readouts(directions, options.subwords)
         parts = text.parts(PART_PAIRS)
