@@ -347,6 +347,18 @@ def test_words_without_spaces_are_known_though_the_first_pair_has_none(run, monk
     assert capsys.readouterr().out.splitlines()[0] == ""
 
 
+def test_each_run_warns_of_the_side_that_it_reads_in_another_form(run, reverse, monkeypatch, caplog):
+    stream = "the cat\t猫吃\nthe ☂\t猫吃\nthe cat\t☀吃\n".encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stream)))
+    monkeypatch.setattr(align, "PART_PAIRS", 2)
+    places = ["--at", "0,0,output", "--reverse_at", "0,0,output"]
+    assert align.main([str(run), str(reverse), "--stdin", *places]) == 0
+    expected = {"☂": "source in standard input:2:", "☀": "target in standard input:3:"}
+    for character, location in expected.items():
+        warnings = [message for message in caplog.messages if character in message]
+        assert len(warnings) == 2 and all(location in message for message in warnings)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
