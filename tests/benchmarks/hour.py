@@ -60,8 +60,11 @@ def ask_service(command: str, folder: Path) -> None:
         assert server.stdout
         if not any(line.startswith(ADDRESS) for line in server.stdout):
             raise SystemExit("the service has printed no address")
-        run(question, folder)
+        asked = subprocess.run(question, shell=True, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True)
         server.terminate()
+    print(asked.stdout)
+    if '"translatedText"' not in asked.stdout:
+        raise SystemExit("the service has not translated")
 
 
 def main() -> int:
