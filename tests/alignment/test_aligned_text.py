@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from qkv.alignment.aligned_text import number_words, read_given_words
+from qkv.alignment.aligned_text import number_words, read_given_words, read_pairs, split_pair
 from qkv.errors import InputError
 from qkv.text.lines import moses
 from qkv.text.lines.line import words_of
@@ -78,3 +78,46 @@ def test_words_may_hold_white_space_other_than_spaces(make_record):
     assert words_of(line) == ["a\u00a0b", "c", "\u00a0", "d\u3000"]
     record = replace(make_record(0, (0, 1, 2, 3, None)), source="a\u00a0b c\u00a0d", source_unit="characters")
     assert number_words(record, line, None).source_words == [0, 0, 1, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "pair"),
+    [
+        ("a b\tc d", ("a b", "c d")),
+        ("a b ||| c d", ("a b", "c d")),
+        ("a|||c", ("a", "c")),
+        ("a ||| b\tc ||| d", ("a ||| b", "c ||| d")),  # a tab decides
+        (" a \t c ", (" a ", " c ")),
+        ("\tc", ("", "c")),
+        ("a\t", ("a", "")),
+        ("||| c", ("", "c")),
+        (" |||", ("", "")),
+        ("\t", ("", "")),
+    ],
+)
+def test_a_line_is_divided_at_its_tab_or_else_at_the_bars(line, pair):
+    assert split_pair(line, "here") == pair
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "in:7: expected a sentence pair, source and target with a tab or ||| between them, found ''"),
+        ("a || b", "found 'a || b'; two files become such lines by: paste"),
+        ("a\tb\tc", "in:7: expected one tab, between source and target, found 2; leave out other columns"),
+        ("a ||| b ||| c", "in:7: expected one |||, between source and target, found 2"),
+        ("a\tb\0", "in:7: character 4 is NUL"),
+    ],
+)
+def test_a_line_that_is_no_pair_is_refused_with_its_number(line, message):
+    with pytest.raises(InputError) as error:
+        split_pair(line, "in:7")
+    assert message in str(error.value)
+
+
+def test_pairs_before_a_wrong_line_are_given_first():
+    pairs = read_pairs([["a\tA", "b\tB"], ["c\tC", "wrong", "d\tD"], ["e\tE"]], "in")
+    assert [(next(pairs).source, next(pairs).target)] == [(["a", "b"], ["C"])]
+    with pytest.raises(InputError, match="in:4: expected a sentence pair"):
+        next(pairs)
+    assert next(pairs, None) is None

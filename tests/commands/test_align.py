@@ -1,11 +1,15 @@
 """A run on text without spaces: what it counts as words in its files, and how it aligns text."""
 
 import contextlib
+import io
 import json
 import math
+import os
 import pickle
 import re
+import select
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import pytest
@@ -17,10 +21,12 @@ from qkv.alignment import linking
 from qkv.commands import align
 from qkv.config.run import load_started_run
 from qkv.config.yaml import dump_yaml
+from qkv.decoding import forced
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection import AttentionArchive
 from qkv.text.corpora.word_links import read_pharaoh
 from tests.support import ROOT
+from tests.support.processes import PATIENCE_SECONDS
 from tests.support.trained_runs import with_other_weights
 
 pytestmark = [pytest.mark.minutes, pytest.mark.slow, pytest.mark.usefixtures("loaded_once")]
@@ -258,3 +264,112 @@ def test_what_needs_gold_links_or_cross_attention_is_refused_before_tensorflow_i
     other.config.write_text(dump_yaml(settings), encoding="utf-8")
     assert align.main([str(other.root), *files]) == 2
     assert "its model has no cross-attention, and so no links to read" in capsys.readouterr().err
+
+
+EMPTY_SIDES = [("the cat eats", ""), ("", "猫吃"), ("", "")]
+
+
+def write_pairs(folder, pairs):
+    """Writes pairs as two files, whose options are returned, and as the bytes of a stream in both forms by turns."""
+    for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (folder / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    stream = "".join(f"{source}{(chr(9), ' ||| ')[n % 2]}{target}\n" for n, (source, target) in enumerate(pairs))
+    return ["--source", str(folder / "source"), "--target", str(folder / "target")], stream.encode()
+
+
+@pytest.mark.usefixtures("spread_here")
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--probabilities", "--workers", "2"],
+        ["--subwords"],
+        ["REVERSE", "--symmetrise", "mean-weights", "--workers", "2"],
+        ["REVERSE", "--symmetrise", "union"],
+    ],
+)
+def test_a_stream_is_aligned_as_files_are(options, run, reverse, tmp_path, monkeypatch, capsys):
+    files, stream = write_pairs(tmp_path, [*PAIRS, *EMPTY_SIDES])
+    at = ["--at", "0,0,output"] + (["--reverse_at", "0,1,output"] if "REVERSE" in options else [])
+    command = [str(run), *(str(reverse) if option == "REVERSE" else option for option in options), *at]
+    assert align.main([*command, *files]) == 0
+    expected = capsys.readouterr().out
+    assert expected.splitlines()[-3:] == ["", "", ""] and all(expected.splitlines()[:-3])
+    monkeypatch.setattr(align, "PART_PAIRS", 16)  # several windows
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stream)))
+    assert align.main([*command, "--stdin"]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_each_pair_is_answered_before_the_next_is_sent_and_the_model_is_traced_once(run, tmp_path, monkeypatch):
+    pairs = [(" ".join(["the cat"] * n), "猫吃" * (8 - n)) for n in range(1, 8)]  # no two of the same lengths
+    files, stream = write_pairs(tmp_path, pairs)
+    write_links(tmp_path / "links", [str(run), *files, "--at", "0,0,output"])
+    traced = []
+    original = forced.forced_pass
+    monkeypatch.setattr(forced, "forced_pass", lambda *given: traced.append(given) or original(*given))
+    (sent_to, writer), (reader, printed) = os.pipe(), os.pipe()
+
+    def send_and_wait():
+        answers = []
+        with os.fdopen(writer, "wb", buffering=0) as into, os.fdopen(reader, "rb") as answered:
+            for line in stream.splitlines(keepends=True):
+                into.write(line)
+                if not select.select([answered], [], [], PATIENCE_SECONDS)[0]:
+                    break
+                answers.append(answered.readline().decode())
+        return answers
+
+    with ThreadPoolExecutor(1) as pool, os.fdopen(sent_to) as given, os.fdopen(printed, "w") as output:
+        answers = pool.submit(send_and_wait)
+        monkeypatch.setattr("sys.stdin", given)
+        monkeypatch.setattr("sys.stdout", output)
+        assert align.main([str(run), "--stdin", "--at", "0,0,output"]) == 0
+        assert "".join(answers.result()) == (tmp_path / "links").read_text(encoding="utf-8")
+    assert len(traced) <= 1
+
+
+def test_links_before_a_line_that_is_no_pair_are_written(run, tmp_path, monkeypatch, capsys):
+    _, stream = write_pairs(tmp_path, PAIRS[:3])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stream + b"the cat\n" + stream)))
+    assert align.main([str(run), "--stdin", "--at", "0,0,output"]) == 2
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 3
+    assert "standard input:4: expected a sentence pair" in said.err and "found 'the cat'" in said.err
+
+
+def test_words_without_spaces_are_known_though_the_first_pair_has_none(run, monkeypatch, capsys, caplog):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("the cat\t\nthe cat\t猫吃\n".encode())))
+    monkeypatch.setattr(align, "PART_PAIRS", 1)
+    with caplog.at_level("INFO"):
+        assert align.main([str(run), "--stdin", "--at", "0,0,output"]) == 0
+    assert "the target has no spaces between words: its subwords count as words (data.words.target)" in caplog.messages
+    assert capsys.readouterr().out.splitlines()[0] == ""
+
+
+def test_each_run_warns_of_the_side_that_it_reads_in_another_form(run, reverse, monkeypatch, caplog):
+    stream = "the cat\t猫吃\nthe ☂\t猫吃\nthe cat\t☀吃\n".encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stream)))
+    monkeypatch.setattr(align, "PART_PAIRS", 2)
+    places = ["--at", "0,0,output", "--reverse_at", "0,0,output"]
+    assert align.main([str(run), str(reverse), "--stdin", *places]) == 0
+    expected = {"☂": "source in standard input:2:", "☀": "target in standard input:3:"}
+    for character, location in expected.items():
+        warnings = [message for message in caplog.messages if character in message]
+        assert len(warnings) == 2 and all(location in message for message in warnings)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--source_words", "WORDS"], "with --stdin, leave them out"),
+        (["--set", "test"], "expected a text to align: --source and --target, or --set, or --stdin"),
+        (["--source", "WORDS", "--target", "WORDS"], "or --set, or --stdin"),
+        (["REVERSE"], "its config names no gold alignments, so layer and head would be chosen by the agreement"),
+    ],
+)
+def test_what_needs_a_whole_text_is_refused_for_a_stream(options, message, run, reverse, text, monkeypatch, capsys):
+    given = {"WORDS": str(text / "text.words"), "REVERSE": str(reverse)}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat\t\n")))
+    assert align.main([str(run), *(given.get(option, option) for option in options), "--stdin"]) == 2
+    assert message in capsys.readouterr().err

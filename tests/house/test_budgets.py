@@ -35,7 +35,9 @@ BUDGETS = {
     # sets; `data.corpus` and `data.licence`, which only the user knows and a model card states
     # sets; `--confidence` of two commands, and `--at_least`, which leaves doubtful translations out
     # sets; `--markup`; `--api`, for who wants programs to call the live page's server
-    "settings and options": 267,
+    # sets; `--api`, for who wants programs to call the live page's server; `align --stdin`, for programs that send a
+    # pair and wait for its links
+    "settings and options": 269,
 }
 
 

@@ -14,6 +14,7 @@ import tomllib
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from qkv.config import choices, load_run_config
 from qkv.files.run_directory import RunDirectory
 from qkv.inspection.experiments import changed_mechanism
 from qkv.inspection.experiments.changed_mechanism import measure_changes
+from qkv.live.service import TranslationRequest
 from qkv.run import trained_run
 from qkv.text.batch import forced_batch
 from tests.support import ROOT
@@ -64,8 +66,8 @@ PAGES = [
 ]
 RUN_PAGES = [README, DOCS / "use" / "commands.md", PLUGINS, BLOCKS]
 """Pages whose commands run; on others they are only parsed."""
-BUILD, OPUS = DOCS / "use" / "index.md", DOCS / "use" / "opus.md"
-TALES = [BUILD, OPUS]
+BUILD, OPUS, HOUR = (DOCS / "use" / f"{name}.md" for name in ("index", "opus", "hour"))
+TALES = [BUILD, OPUS, HOUR]
 """Pages whose commands run one after the other, before their code."""
 ANSWER = DOCS / "learn" / "attention.md"
 VALUES = DOCS / "learn" / "values.md"
@@ -305,6 +307,9 @@ class Folder:
             return self.run_main(arguments, given)
         if program == "python":
             subprocess.run([sys.executable, ROOT / arguments[0], *arguments[1:], "--help"], check=True)  # it downloads
+        elif program in ("mkdir", "shuf"):
+            done = subprocess.run(words, cwd=self.root, check=True, capture_output=True, encoding="utf-8")
+            return Ended(0, done.stdout, done.stderr)
         elif program == "cp":
             (self.root / arguments[1]).write_bytes((self.root / arguments[0]).read_bytes())
         elif program == "make":
@@ -492,6 +497,36 @@ def test_the_way_of_build_ends_in_a_service_that_answers(empty_folder):
     answer = Client(names["application"]).post("/", headers=[sent.groups()[:2]], data=sent[3])
     assert answer.status_code == 200 and {*answer.json} == {"translation", "log_probability"}
     assert answer.json["translation"] == names["run"].translate(json.loads(sent[3])["text"]).text
+
+
+@pytest.mark.minutes
+def test_the_hour_ends_in_a_service_that_keeps_tags(empty_folder):
+    pytest.importorskip("sentencex")
+    texts = [(ROOT / f"data/demo/train.{suffix}").read_text("utf-8").splitlines()[:400] for suffix in ("en", "fr")]
+    empty_folder.write("data/manythings/fra.txt", ["\t".join(pair) for pair in zip(*texts, strict=True)])
+    (config,), (page,) = blocks(HOUR, "yaml"), blocks(HOUR, "html")
+    fewer = config.replace("validation: {pairs: 1000}", "validation: {pairs: 100}")  # as few as fit a confidence
+    empty_folder.write("my.yaml", [fewer.replace("test: {pairs: 1000}", "test: {pairs: 20}")])
+    empty_folder.write("page.html", [page])
+    ended = tell(HOUR, empty_folder)
+    assert len(ended) == 11 and all(command.status == 0 for command in ended.values())
+    assert len((empty_folder.root / "my/pairs.align").read_text("utf-8").splitlines()) == 400
+    (marked,) = [command.stdout for line, command in ended.items() if line.endswith("--markup html")]
+    assert marked.count("<b>") == marked.count("</b>") == 1
+    (rated,) = [command.stdout for line, command in ended.items() if line.endswith("--confidence")]
+    assert 0 <= float(rated.split("\t")[0]) <= 1
+    translated = (empty_folder.root / "page.fr.html").read_text("utf-8")
+    assert re.findall(r"</?\w+", translated) == re.findall(r"</?\w+", page)
+    assert 'href="https://example.org/cheap"' in translated
+    (fields,) = [dict(field.split("=", 1) for field in curl_fields(block)) for block in blocks(HOUR, "text")]
+    asked = TranslationRequest.read(fields)
+    assert (asked.texts, asked.format) == ([fields["q"]], "html")
+
+
+def curl_fields(line):
+    """The fields of a form that a line with curl sends."""
+    words = shlex.split(line)
+    return [value for option, value in pairwise(words) if option == "-d"]
 
 
 @pytest.mark.minutes

@@ -3,7 +3,7 @@
 Words are found by the run, or given by the user as a tokenised copy of the text.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import accumulate
@@ -17,7 +17,7 @@ from ..inspection.record import Record
 from ..text.corpora.corpus import Corpus
 from ..text.corpora.formats import read_corpus
 from ..text.corpora.held_out import with_held_out_files
-from ..text.lines.line import shorten, words_of
+from ..text.lines.line import as_line, shorten, words_of
 from ..text.lines.text_file import read_lines
 
 
@@ -50,6 +50,10 @@ class AlignedText:
         source_words, target_words = (None if side is None else list(side[start:stop]) for side in self.words)
         words = source_words, target_words
         return AlignedText(list(self.source[start:stop]), list(self.target[start:stop]), words, self.names)
+
+    def parts(self, pairs: int) -> Iterator["AlignedText"]:
+        """Yields the text in parts of this number of pairs; the last part may have fewer."""
+        return (self.part(start, start + pairs) for start in range(0, len(self), pairs))
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,65 @@ def read_set(run: RunDirectory, name: str) -> Corpus:
     if config.data.tags and name == "train":
         raise InputError(f"{run.config}: data.train has tags, which would be linked as words; give --source, --target")
     return read_corpus(settings)
+
+
+PAIR_SEPARATORS = "\t", "|||"
+"""The separators of source and target in a line with a sentence pair: a tab, or that of Moses and fast_align."""
+
+
+def split_pair(line: str, location: str) -> tuple[str, str]:
+    """Returns the source and the target of a line: `source<TAB>target`, or `source ||| target` if it has no tab.
+
+    Args:
+        line: the line, without its end.
+        location: the location of the line, for messages.
+
+    Raises:
+        InputError: the line has no separator, or several; or it has a NUL character.
+    """
+    separator = next((separator for separator in PAIR_SEPARATORS if separator in line), None)
+    if separator is None:
+        raise InputError(
+            f"{location}: expected a sentence pair, source and target with a tab or ||| between them, found "
+            f"{shorten(line)!r}; two files become such lines by: paste SOURCE TARGET"
+        )
+    sides = as_line(line, location).split(separator)
+    if len(sides) != 2:
+        name = "tab" if separator == "\t" else separator
+        raise InputError(
+            f"{location}: expected one {name}, between source and target, found {len(sides) - 1}; leave out other "
+            "columns, such as by: cut -f1,2"
+        )
+    source, target = sides if separator == "\t" else map(str.strip, sides)
+    return source, target
+
+
+def read_pairs(windows: Iterable[Sequence[str]], name: str) -> Iterator[AlignedText]:
+    """Yields the sentence pairs of each window of lines, see `split_pair`.
+
+    Args:
+        windows: windows of lines, such as `text.lines.stream.ArrivingLines.windows`.
+        name: the name of the lines in messages.
+
+    Raises:
+        InputError: a line is not a sentence pair. The pairs before it are yielded first.
+    """
+    first_number = 1
+    for lines in windows:
+        pairs: list[tuple[str, str]] = []
+        problem = None
+        for number, line in enumerate(lines, first_number):
+            try:
+                pairs.append(split_pair(line, f"{name}:{number}"))
+            except InputError as error:
+                problem = error
+                break
+        if pairs:
+            source, target = map(list, zip(*pairs, strict=True))
+            yield AlignedText(source, target, names=(f"source in {name}", f"target in {name}"))
+        if problem:
+            raise problem
+        first_number += len(lines)
 
 
 def with_given_words(

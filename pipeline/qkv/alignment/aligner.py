@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import InputError
 from ..files.paths import check_text
 from ..run.trained_run import TrainedRun, load_run
+from ..text.lines.line import is_empty
 from ..text.tokens.words import WordUnits
 from .aligned_text import AlignedText
 from .gold import missing_choice_file, read_choice_set
@@ -51,6 +52,43 @@ def choose_readouts(directions: Sequence[Direction], subwords: bool = False) -> 
             "%s: %s, %s, chosen by %s", direction.run.directory.argument, readout.site, description, readout.chosen_on
         )
     return [replace(direction, readout=readout) for direction, readout in zip(directions, readouts, strict=True)]
+
+
+def choose_readouts_of_stream(
+    directions: Sequence[Direction], first: AlignedText, subwords: bool = False
+) -> list[Direction]:
+    """Sets the word units and the readout of each direction, for pairs that arrive one after the other.
+
+    Args:
+        directions: see `choose_readouts`; their text is empty.
+        first: the pairs that have arrived. They decide whether words are separated by spaces. A side on which all
+            sentences are empty is judged by an example of the run's training text.
+        subwords: see `choose_readouts`.
+
+    Returns:
+        Copies of the directions.
+
+    Raises:
+        InputError: a model has no cross-attention; or the readout of a run could only be chosen by its agreement with
+            another run on a whole text.
+    """
+    if len({direction.reverse for direction in directions}) == 2:
+        for direction in directions:
+            if direction.readout is None:
+                option = "--reverse_at" if direction.reverse else "--at"
+                raise InputError(
+                    f"{direction.run.directory.root}: its config names no gold alignments, so layer and head would be "
+                    f"chosen by the agreement of two directions on {AGREEMENT_PAIRS} pairs, which standard input does "
+                    f"not have yet; give {option}, such as the choice that qkv align prints for a file"
+                )
+    styles = directions[0].run.reader.styles
+
+    def example(lines: Sequence[str], side: str) -> Sequence[str]:
+        style = styles[side]
+        return [style.example] if style and all(map(is_empty, lines)) else lines
+
+    sample = AlignedText(example(first.source, "source"), example(first.target, "target"), names=first.names)
+    return choose_readouts([direction.with_text(sample) for direction in directions], subwords)
 
 
 def _with_units(directions: Sequence[Direction]) -> list[Direction]:

@@ -6,9 +6,10 @@ TensorFlow is not imported here: each process imports it without its messages wh
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ..config.choices.inspection import MEAN_WEIGHTS, PROBABLE
 from ..inspection.record import Record
 from ..run.processes import RunParts, map_in_processes
+from ..runtime.parallel import read_ahead
 from ..text.corpora.word_links import Link
 from ..text.lines.typed_line import TypedText
 from ..text.tokens.words import BETWEEN_SPACES, WordUnits
@@ -181,14 +183,20 @@ class Direction:
                 word_texts.append(repeat(None))
         return map(number_words, recorder.record_references(*sides), *word_texts)
 
-    def warn(self, start: int, stop: int) -> None:
-        """Logs warnings about the pairs from `start` to `stop - 1`, see `text.lines.typed_line.TypedText`.
+    def warn(self, text: AlignedText, first: int) -> None:
+        """Logs warnings about a part of the text, see `text.lines.typed_line.TypedText`.
 
         It warns of unknown characters, of sentences that are too long for the model, and of text that looks unlike the
         training text.
+
+        Args:
+            text: the part, from source to target.
+            first: the number of its first pair, from 1.
         """
-        for reader, lines in zip(self._readers, (self.text.source, self.text.target), strict=True):
-            reader.read(lines[start:stop], range(start + 1, stop + 1))
+        if self.reverse:
+            text = text.turned()
+        for reader, lines in zip(self._readers, (text.source, text.target), strict=True):
+            reader.read(lines, range(first, first + len(lines)))
 
     @cached_property
     def _readers(self) -> list[TypedText]:
@@ -205,46 +213,60 @@ def link_pairs(directions: Sequence[Direction], linking: Linking, subwords: bool
         linking: the function that links the words of a pair.
         subwords: if True, subwords are linked instead of words; only for one run.
     """
+    readouts, reverse = _readouts(directions)
+    for records in _record_pairs(directions, subwords):
+        yield linking(readouts, records, reverse)
+
+
+def _readouts(directions: Sequence[Direction]) -> tuple[list[AlignmentReadout], list[bool]]:
+    """Returns the readout of each direction, and whether it is reverse, as `Linking` takes them."""
+    readouts = [direction.readout for direction in directions if direction.readout is not None]
+    return readouts, [direction.reverse for direction in directions]
+
+
+def _record_pairs(directions: Sequence[Direction], subwords: bool) -> Iterator[tuple[Record, ...]]:
+    """Yields the records of each pair, one of each direction; see `link_pairs`."""
     streams = []
     for direction in directions:
         records = direction.records()
         streams.append(map(Record.by_token, records) if subwords else records)
-    readouts = [direction.readout for direction in directions if direction.readout is not None]
-    reverse = [direction.reverse for direction in directions]
-    for records_of_pair in zip(*streams, strict=True):
-        yield linking(readouts, records_of_pair, reverse)
+    return zip(*streams, strict=True)
 
 
-PART_PAIRS = 1024
-"""The number of pairs that a process aligns at a time: a multiple of the pairs that a recorder batches together, so
-that the batches do not depend on the number of processes."""
-
-
-def align_in_processes(
-    directions: Sequence[Direction], linking: Linking, subwords: bool, processes: int
-) -> Iterator[Collection[Link]]:
-    """Yields the links of each pair, as `link_pairs` does.
+def align_parts(
+    directions: Sequence[Direction], linking: Linking, subwords: bool, parts: Iterable[AlignedText], processes: int
+) -> Iterator[list[Collection[Link]]]:
+    """Yields the links of the pairs of each part of a text, as soon as they are known.
 
     Args:
-        directions: see `link_pairs`.
+        directions: see `link_pairs`; their text is not aligned.
         linking: see `link_pairs`.
         subwords: see `link_pairs`.
+        parts: the parts of the text, from source to target. They are read before their links are needed: in another
+            thread, so that the model reads a part while the words of the part before are linked.
         processes: the number of processes that share the work; 1 for this process alone.
 
     Raises:
         LostWorkerError: a process was killed.
     """
-    if processes == 1:
-        return link_pairs(directions, linking, subwords)
-    # A loaded run cannot be sent to another process, and the text is sent in parts.
-    without_text = []
-    for direction in directions:
-        run_parts = RunParts((direction.run.directory.root,), "best", direction.run.config)
-        without_text.append(replace(direction, run=run_parts, text=AlignedText([], [])))
-    text = directions[0].text
-    parts = (text.part(start, start + PART_PAIRS) for start in range(0, len(text), PART_PAIRS))
-    align_part = partial(_align_part, without_text, directions[0].units, linking, subwords)
-    return chain.from_iterable(map_in_processes(align_part, parts, processes))
+    units = directions[0].units
+    if processes > 1:
+        # A loaded run cannot be sent to another process, and the text is sent in parts.
+        without_text = []
+        for direction in directions:
+            run_parts = RunParts((direction.run.directory.root,), "best", direction.run.config)
+            without_text.append(replace(direction, run=run_parts, text=AlignedText([], [])))
+        align_part = partial(_align_part, without_text, units, linking, subwords)
+        yield from map_in_processes(align_part, parts, processes)
+        return
+
+    def record(text: AlignedText) -> list[tuple[Record, ...]]:
+        return list(_record_pairs([direction.with_text(text, units) for direction in directions], subwords))
+
+    readouts, reverse = _readouts(directions)
+    with closing(read_ahead(map(record, parts), 1)) as recorded:
+        for pairs in recorded:
+            yield [linking(readouts, records, reverse) for records in pairs]
 
 
 def _align_part(

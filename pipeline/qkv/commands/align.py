@@ -1,18 +1,34 @@
-"""Aligns the words of a parallel text: `qkv align RUN [REVERSE_RUN] --source FILE --target FILE`."""
+"""Aligns the words of a parallel text: `qkv align RUN [REVERSE_RUN] --source FILE --target FILE`.
+
+With `--stdin`, it aligns the pairs of standard input as they come.
+"""
 
 import argparse
 import logging
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from ..config.choices import describe_names
 from ..config.choices.inspection import EXTRACTIONS, MEAN_WEIGHTS, PROBABLE, SITES, SYMMETRISATIONS
 from ..config.choices.text import DATA_SETS
 from ..config.run import load_started_run
 from ..errors import InputError
+from ..text.lines.stream import ArrivingLines
 from . import cli
 
+if TYPE_CHECKING:
+    from ..alignment.aligned_text import AlignedText
+    from ..alignment.linking import Direction
+
 PROGRESS_PAIRS = 10_000  # between two progress messages; takes about a minute
-CHECKED_PAIRS = 1000  # between two checks of the text
+PART_PAIRS = 1024
+"""The number of pairs that are aligned together: a multiple of the pairs that a recorder batches together, so that the
+batches do not depend on the number of processes."""
+PATIENCE_SECONDS = 0.002
+"""The time for which pairs of standard input wait for further pairs: a hundredth of a keystroke, but enough for a pipe
+that holds many pairs to fill a window."""
 COMBINED = {
     MEAN_WEIGHTS: "link each word to the word of the largest mean weight over all runs, and neighbours above 0.4",
     PROBABLE: "link by the probabilities of --probabilities, above the threshold with the fewest errors",
@@ -75,6 +91,12 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"combine the links of two directions in this way (default: {SYMMETRISATIONS[0]}). "
         f"{describe_names(COMBINED)}",
     )
+    parser.add_argument(
+        "--stdin",
+        action="store_true",
+        help="align the pairs of standard input instead, one a line, as soon as they come: source, tab, target; or "
+        "source ||| target",
+    )
     cli.add_normalize_option(parser)
     parser.add_argument(
         "--source_words",
@@ -111,16 +133,15 @@ def main(arguments: list[str]) -> None:
     options = make_parser().parse_args(arguments)
     _check(options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    # Read while TensorFlow is loaded. Full windows have the same batches as the parts of a file.
+    lines = ArrivingLines(sys.stdin.buffer, PART_PAIRS, PATIENCE_SECONDS) if options.stdin else None
     with cli.importing_tensorflow():
-        from ..alignment.aligned_text import read_set, with_given_words
-        from ..alignment.aligner import choose_readouts, link_calibration, load_directions
-        from ..alignment.linking import Linking, align_in_processes
-        from ..text.corpora.formats import read_parallel_files
+        from ..alignment.aligned_text import AlignedText, read_pairs
+        from ..alignment.aligner import choose_readouts, choose_readouts_of_stream, link_calibration, load_directions
+        from ..alignment.linking import Linking, align_parts
         from ..text.corpora.word_links import format_pharaoh_line
 
-    corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
-    names = str(options.source or "source"), str(options.target or "target")
-    text = with_given_words(corpus, options.source_words, options.target_words, names)
+    text = AlignedText([], []) if lines else _read_text(options)
     normalizes = not (options.set or options.no_normalize)  # the sets of a run have its style already
     readouts = options.at, options.reverse_at
     reverse_root = options.reverse and options.reverse.root
@@ -128,18 +149,47 @@ def main(arguments: list[str]) -> None:
     directions = load_directions(text, options.run.root, reverse_root, more_roots, readouts, normalizes)
     if options.symmetrise == MEAN_WEIGHTS:  # the attention of the runs is averaged, not their links
         directions = [direction.without_probabilities() for direction in directions]
-    directions = choose_readouts(directions, options.subwords)
+    if lines:
+        arriving = read_pairs(lines.windows(), "standard input")
+        if (first := next(arriving, None)) is None:
+            return
+        directions = choose_readouts_of_stream(directions, first, options.subwords)
+        parts: Iterator[AlignedText] = chain([first], arriving)
+    else:
+        directions = choose_readouts(directions, options.subwords)
+        parts = text.parts(PART_PAIRS)
     calibrated = options.probabilities or options.symmetrise == PROBABLE
     calibration = link_calibration(directions) if calibrated else None
     linking = Linking(options.symmetrise, calibration, options.probabilities)
-    links = align_in_processes(directions, linking, options.subwords, options.workers)
-    for number, sentence in enumerate(links):
-        if number % CHECKED_PAIRS == 0:
-            for direction in directions:  # of text that the run reads in another form
-                direction.warn(number, number + CHECKED_PAIRS)
-        if number and number % PROGRESS_PAIRS == 0:
-            logging.info("%d of %d pairs", number, len(text))
-        sys.stdout.write(format_pharaoh_line(sentence))
+    pairs = f" of {len(text)} pairs" if text else " pairs"
+    number = 0
+    for links in align_parts(directions, linking, options.subwords, _checked(parts, directions), options.workers):
+        for sentence in links:
+            if number and number % PROGRESS_PAIRS == 0:
+                logging.info("%d%s", number, pairs)
+            sys.stdout.write(format_pharaoh_line(sentence))
+            number += 1
+        sys.stdout.flush()
+
+
+def _read_text(options: argparse.Namespace) -> "AlignedText":
+    """Returns the text of `--set`, or of `--source` and `--target`."""
+    from ..alignment.aligned_text import read_set, with_given_words
+    from ..text.corpora.formats import read_parallel_files
+
+    corpus = read_set(options.run, options.set) if options.set else read_parallel_files(options.source, options.target)
+    names = str(options.source or "source"), str(options.target or "target")
+    return with_given_words(corpus, options.source_words, options.target_words, names)
+
+
+def _checked(parts: "Iterable[AlignedText]", directions: "Sequence[Direction]") -> "Iterator[AlignedText]":
+    """Yields the parts of a text, and logs warnings about text that the runs read in another form."""
+    first = 1
+    for part in parts:
+        for direction in directions:
+            direction.warn(part, first)
+        first += len(part)
+        yield part
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -147,8 +197,14 @@ def _check(options: argparse.Namespace) -> None:
 
     Call it before TensorFlow is imported, so that the user gets the error at once.
     """
-    if bool(options.set) == bool(options.source or options.target) or bool(options.source) != bool(options.target):
-        raise InputError("expected a text to align: --source and --target, or --set")
+    texts = (options.source or options.target, options.set, options.stdin)
+    if sum(map(bool, texts)) != 1 or bool(options.source) != bool(options.target):
+        raise InputError("expected a text to align: --source and --target, or --set, or --stdin")
+    if options.stdin and (options.source_words or options.target_words):
+        raise InputError(
+            "--source_words and --target_words are copies of the lines of a file; with --stdin, leave them out, and "
+            "send text with spaces between its words"
+        )
     if options.subwords and (options.reverse or options.more_runs):
         raise InputError("--subwords needs a single run: each cuts words into other subwords; leave out the others")
     if options.probabilities and options.subwords:
