@@ -355,12 +355,12 @@ class StatisticalAligner:
     def __init__(self, text: ParallelWords) -> None:
         self.text = text
         lexicon = text.lexicon
-        sides: tuple[list[np.ndarray], ...] = [np.zeros(size) for size in text.vocabulary_sizes]
+        source_frequencies, target_frequencies = map(np.zeros, text.vocabulary_sizes)
         for block in text.blocks:
-            for frequencies, words in zip(sides, (block.source, block.target), strict=True):
-                np.add.at(frequencies, words, block.counts)
-        self.forward = Direction(lexicon.source, lexicon.start, sides[1])
-        self.backward = Direction(lexicon.target, lexicon.start, sides[0])
+            np.add.at(source_frequencies, block.source, block.counts)
+            np.add.at(target_frequencies, block.target, block.counts)
+        self.forward = Direction(lexicon.source, lexicon.start, target_frequencies)
+        self.backward = Direction(lexicon.target, lexicon.start, source_frequencies)
 
     def train(self, report: Callable[[int, int], None] = lambda update, updates: None) -> None:
         """Updates model 1, then the HMM.
@@ -387,11 +387,15 @@ class StatisticalAligner:
         backward = self.backward.expect(turned, block.source, block.counts, has_jumps)
         return forward, backward.T
 
+    def probabilities(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields the probabilities of links in both directions for each block, both float32 `(J, B, I)`."""
+        for block in self.text.blocks:
+            yield self._expect(block, has_jumps=True)
+
     def links(self) -> Iterator[list[Link]]:
         """Yields the links of each sentence pair of the text, in its order; a pair without words has none."""
-        parts: list[tuple[np.ndarray, ...]] = []
-        for block in self.text.blocks:
-            forward, backward = self._expect(block, has_jumps=True)
+        parts = []
+        for block, (forward, backward) in zip(self.text.blocks, self.probabilities(), strict=True):
             target, pair, source = np.nonzero(forward + backward > 2 * THRESHOLD)
             order = np.argsort(pair, kind="stable")
             parts.append((block.first + pair[order], source[order].astype(np.int16), target[order].astype(np.int16)))
