@@ -46,6 +46,12 @@ def test_the_links_of_a_training_text_are_written_where_its_config_says(config, 
     assert "update 8 of 8" in caplog.text and "made: written, the links of 20 pairs" in caplog.text
 
 
+def test_options_replace_settings_of_the_config(config):
+    other = config.parent / "other"
+    assert main([str(config), "--data.train.alignments", str(other)]) == 0
+    assert made(config, "other") == [[(0, 0), (1, 1)]] * len(PAIRS) and not (config.parent / "made").exists()
+
+
 def test_two_files_are_linked_on_standard_output(config, capsys):
     folder = config.parent
     assert main(["--source", str(folder / "odd.source"), "--target", str(folder / "odd.target")]) == 0

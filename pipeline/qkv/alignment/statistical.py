@@ -26,7 +26,7 @@ from ..text.corpora.word_links import Link
 
 MODEL_1_UPDATES = 3
 HMM_UPDATES = 5
-NULL = 0.1
+NULL = 0.05
 """The probability that a word is drawn from no word of the other sentence."""
 SMOOTHING = 0.003
 """The count that each pair of words that occur together starts from."""

@@ -1,46 +1,45 @@
-"""Links the words of parallel text by statistics, without a run: `qkv link CONFIG`, or `--source` and `--target`."""
+"""Links the words of parallel text by statistics, without a run: `qkv link CONFIG [--section.key VALUE ...]`, or
+`--source` and `--target`."""
 
 import argparse
 import logging
 import sys
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config.corpus import CorpusSettings
-from ..errors import InputError
+from ..errors import InputError, invocation
 from ..files.paths import check_file_to_write, is_pattern, matching_files
 from ..files.written import refuse_input
 from .cli import ArgumentParser, exit_cleanly, text_file
+from .train import parse_train_arguments
 
 if TYPE_CHECKING:
     from ..alignment.statistical import StatisticalAligner
     from ..text.corpora.corpus import Corpus
     from ..text.tokens.words import WordSegmenter
 
-EXAMPLE = """\
-The links of the training text of a config teach a head of attention to align (training.guided_attention):
-  qkv link configs/manythings_en_fr_guided.yaml
-"""
-
 
 def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
+    """Returns the parser of the command line, without the options of settings such as `--data.train.alignments`."""
     parser = ArgumentParser(
         "link",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Links the words of parallel text by statistics: IBM model 1 and a hidden Markov model in two\n"
-        "directions that agree. Needs no trained run, but much text: thousands of pairs. Without a CONFIG,\n"
-        "writes the links to standard output in Pharaoh format: for each pair a line of i-j, source word i\n"
-        "and target word j, counted from 0.",
-        epilog=EXAMPLE,
+        description="Links the words of a parallel text by statistics, IBM model 1 and a hidden Markov model in two "
+        "directions that agree. Needs no run, but thousands of pairs. With CONFIG, it writes the file that "
+        "data.train.alignments names, which a training with training.guided_attention reads; options replace settings "
+        f"of CONFIG: {invocation('train')} --help lists them. Otherwise it writes to standard output. Each pair has a "
+        "line of links in Pharaoh format: source word-target word, counted from 0.",
+        usage=f"{invocation('link')} CONFIG [--section.key VALUE ...]\n"
+        f"       {invocation('link')} --source FILE --target FILE",
     )
     parser.add_argument(
         "config",
         type=Path,
         nargs="?",
         metavar="CONFIG",
-        help="link the training text of this config file, and write the file that data.train.alignments names",
+        help="link the training text of this config file, such as configs/manythings_en_fr_guided.yaml",
     )
     parser.add_argument("--source", type=text_file, metavar="FILE", help="link these source sentences, one a line")
     parser.add_argument(
@@ -52,7 +51,9 @@ def make_parser() -> argparse.ArgumentParser:
 @exit_cleanly
 def main(arguments: list[str]) -> None:
     """Reads the text, links its words, and writes the links."""
-    options = make_parser().parse_args(arguments)
+    options, overrides = make_parser().parse_known_args(arguments)
+    if not options.config:
+        make_parser().parse_args(arguments)  # refuses other options
     if bool(options.source) != bool(options.target) or bool(options.source) == bool(options.config):
         raise InputError(
             "expected a text to link: either CONFIG, the config file of a training, or --source and --target; see "
@@ -64,28 +65,31 @@ def main(arguments: list[str]) -> None:
     from ..text.tokens.words import AT_SPACES
 
     if options.config:
-        _link_training_text(options.config)
+        _link_training_text(options.config, overrides)
         return
     corpus = read_parallel_files(options.source, options.target)
     aligner = _train_aligner(corpus, AT_SPACES, f"{options.source} and {options.target}")
     sys.stdout.writelines(map(format_pharaoh_line, aligner.links()))
 
 
-def _link_training_text(path: Path) -> None:
+def _link_training_text(path: Path, overrides: Sequence[str]) -> None:
     """Links the training text of a config, and writes the files of links that it names.
 
     All corpora are linked together.
 
+    Args:
+        path: the config file.
+        overrides: options that replace settings of the config.
+
     Raises:
         InputError: the config is wrong or names no file of links, or a file cannot be read or written.
     """
-    from ..config.run import load_run_config
     from ..text.corpora.corpus import join_corpora
     from ..text.corpora.formats import read_corpus
     from ..text.corpora.word_links import write_pharaoh
     from ..text.tokens.words import WordSegmenter
 
-    data = load_run_config(path).data
+    data = parse_train_arguments(["--config", str(path), *overrides]).config.data
     outputs = [_file_of_links(path, corpus) for corpus in data.training_corpora]
     if len(set(outputs)) < max(1, len(outputs)):
         raise InputError(f"{path}: expected a training text, and another file of alignments for each of its corpora")
