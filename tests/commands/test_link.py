@@ -43,7 +43,7 @@ def test_the_links_of_a_training_text_are_written_where_its_config_says(config, 
     assert main([str(config)]) == 0
     assert made(config) == [[(0, 0), (1, 1)]] * len(PAIRS)
     assert not capsys.readouterr().out
-    assert "update 8 of 8" in caplog.text and "made: written, the links of 20 pairs" in caplog.text
+    assert "update 9 of 9" in caplog.text and "made: written, the links of 20 pairs" in caplog.text
 
 
 def test_options_replace_settings_of_the_config(config):
@@ -142,6 +142,15 @@ def test_neither_both_nor_half_a_text_is_linked(config, capsys, arguments):
     paths = {"CONFIG": str(config), "SOURCE": str(config.parent / "odd.source")}
     assert main([paths.get(argument, argument) for argument in arguments]) == 2
     assert "expected a text to link: either CONFIG" in capsys.readouterr().err
+
+
+def test_options_that_are_no_settings_are_refused(config, capsys):
+    for options, message in {
+        ("--data.trian", "x"): "--data.trian: no such option",
+        ("--resume", "x"): "--resume",
+    }.items():
+        assert main([str(config), *options]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_text_without_words_is_refused(config, capsys):

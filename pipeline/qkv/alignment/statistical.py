@@ -24,7 +24,7 @@ import numpy as np
 
 from ..text.corpora.word_links import Link
 
-MODEL_1_UPDATES = 3
+MODEL_1_UPDATES = 4
 HMM_UPDATES = 5
 NULL = 0.05
 """The probability that a word is drawn from no word of the other sentence."""

@@ -14,7 +14,7 @@ from ..errors import InputError, invocation
 from ..files.paths import check_file_to_write, is_pattern, matching_files
 from ..files.written import refuse_input
 from .cli import ArgumentParser, exit_cleanly, text_file
-from .train import parse_train_arguments
+from .train import parse_overrides
 
 if TYPE_CHECKING:
     from ..alignment.statistical import StatisticalAligner
@@ -84,12 +84,13 @@ def _link_training_text(path: Path, overrides: Sequence[str]) -> None:
     Raises:
         InputError: the config is wrong or names no file of links, or a file cannot be read or written.
     """
+    from ..config.run import load_run_config
     from ..text.corpora.corpus import join_corpora
     from ..text.corpora.formats import read_corpus
     from ..text.corpora.word_links import write_pharaoh
     from ..text.tokens.words import WordSegmenter
 
-    data = parse_train_arguments(["--config", str(path), *overrides]).config.data
+    data = load_run_config(path, parse_overrides(overrides)).data
     outputs = [_file_of_links(path, corpus) for corpus in data.training_corpora]
     if len(set(outputs)) < max(1, len(outputs)):
         raise InputError(f"{path}: expected a training text, and another file of alignments for each of its corpora")
