@@ -107,6 +107,21 @@ def test_probabilities_of_a_word_sum_to_one():
         assert (forward.sum(axis=-1) <= 1 + 1e-5).all() and (backward.sum(axis=0) <= 1 + 1e-5).all()
 
 
+def test_jumps_are_learnt_in_their_direction():
+    """Forwards for words in the same order, backwards for words in reverse order."""
+    generator = np.random.default_rng(2)
+    lines = [generator.integers(30, size=6).tolist() for _ in range(200)]
+    for sign in (1, -1):
+        sides = (
+            [[f"s{word}" for word in line] for line in lines],
+            [[f"t{word}" for word in line[::sign]] for line in lines],
+        )
+        aligner = StatisticalAligner(ParallelWords(*sides))
+        aligner.train()
+        for direction in (aligner.forward, aligner.backward):
+            assert direction.jumps.argmax() - statistical.LONGEST_JUMP == sign
+
+
 OBVIOUS = [
     ("the cat", "le chat"),
     ("the dog", "le chien"),
