@@ -110,7 +110,10 @@ def main() -> None:
             ]
             low, high = (100 * float(end[0]) for end in difference_interval(*pair))
             p = float(randomisation_p(*pair)[0])
-            print(f"  ours {name} minus eflomal grow-diag: {low:+.1f} to {high:+.1f}, p = {p:.3f}")
+            eflomal, ours = (100 * float(above.sum() / below.sum()) for above, below in pair)
+            print(
+                f"  ours {name} minus eflomal grow-diag: {ours - eflomal:+.1f} ({low:+.1f} to {high:+.1f}), p = {p:.3f}"
+            )
 
 
 if __name__ == "__main__":
