@@ -108,6 +108,8 @@ CASES = {
     "evaluate without checkpoints": (["evaluate", "run", "--checkpoint", "last"], "leave out --checkpoint last"),
     "align REVERSE": (["align", "run", "none", "--source", "text", "--target", "text"], "none: no such run"),
     "align --target": (["align", "run", "--source", "text", "--target", "none.fr"], r"none\.fr: there is no such file"),
+    "link CONFIG": (["link", "none.yaml"], r"none\.yaml: "),
+    "link text": (["link", "--source", "text", "--target", "none.fr"], r"none\.fr: there is no such file"),
     "compare --csv": (["compare", "run", "run", "--csv", "run"], "run: this is a directory; expected the name"),
     "compare RUN": (["compare", "none", "run"], "none: no such run"),
     "measure ARCHIVE": (["measure", "none"], "none: no such run"),

@@ -21,23 +21,22 @@ BUDGETS = {
     # searches without a run; models of Keras that become runs; pairs from Python have a reader, as files have; the page
     # that explains queries, keys and values, another page than the live one, and its numbers that take the test set;
     # the packing of pairs into rows, another way than to plan batches of similar lengths; the folder of programs that
-    # XLA has compiled; the package of Argos Translate, the model card of an export, and the names of languages for both
-    # XLA has compiled; the confidence of translations, which commands and Python use, and evaluations too
-    # XLA has compiled; markup: where tags belong, the text with marks, HTML, placeholders, and their translation; the
-    # service for other programs: its interface, a run as a translator of texts, and calls made together
-    "modules": 287,
+    # XLA has compiled; the package of Argos Translate, the model card of an export, and the names of languages for both;
+    # the confidence of translations, which commands and Python use, and evaluations too; markup: where tags belong, the
+    # text with marks, HTML, placeholders, and their translation; the service for other programs: its interface, a run
+    # as a translator of texts, and calls made together; `qkv link`, and the statistics of its links
+    "modules": 289,
     "modules with a single importer": 35,  # `run.saving`, which only the interface of Python needs
     "modules beside the packages": 8,  # `api` and its `results`, and `losses` for Keras
     "modules in one folder": 18,  # `training`, with the scale of the loss
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
     # six options that loops over tables added, such as `--require` and `--target_words`, are written out and counted;
     # `batches.packed`, which a processor can do without and XLA cannot; `updates_per_call`, which a test on a processor
-    # sets; `data.corpus` and `data.licence`, which only the user knows and a model card states
-    # sets; `--confidence` of two commands, and `--at_least`, which leaves doubtful translations out
-    # sets; `--markup`; `--api`, for who wants programs to call the live page's server
-    # sets; `--api`, for who wants programs to call the live page's server; `align --stdin`, for programs that send a
-    # pair and wait for its links
-    "settings and options": 269,
+    # sets; `data.corpus` and `data.licence`, which only the user knows and a model card states; `--confidence` of two
+    # commands, and `--at_least`, which leaves doubtful translations out; `--markup`; `--api`, for who wants programs to
+    # call the live page's server; `align --stdin`, for programs that send a pair and wait for its links; the text of
+    # `qkv link`
+    "settings and options": 271,
 }
 
 

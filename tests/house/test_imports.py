@@ -174,7 +174,7 @@ def test_inspection_reads_and_draws_without_tensorflow_and_keras():
 READERS = {
     "alignment": "aligned_text gold",
     "api": "__init__",
-    "commands": "align cli doctor evaluate explain export import_marian live train",
+    "commands": "align cli doctor evaluate explain export import_marian link live train",
     "decoding": "build",
     "evaluation": "confidence page request systems tuning",
     "exchange": "export marian_config marian_import model_card",

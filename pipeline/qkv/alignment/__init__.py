@@ -1,8 +1,9 @@
-"""Word alignment: links between the words of a sentence and of its translation, read off a model's attention, and their
-scores against gold alignments.
+"""Word alignment: links between the words of a sentence and of its translation, by statistics or read off a model's
+attention, and their scores against gold alignments.
 
 The modules, in reading order:
 
+- `statistical`: links by statistics of a text alone, IBM model 1 and an HMM
 - `word_matrix`: attention between words, computed from attention between tokens
 - `links`: the extraction methods, which turn attention into links, and the symmetrisation of two directions
 - `error_rate`: the alignment error rate, and the links of two baselines

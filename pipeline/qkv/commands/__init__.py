@@ -6,6 +6,7 @@ The modules, in reading order:
 - `doctor`: `qkv doctor`, checks before a long training
 - `train`: `qkv train`, training
 - `import_marian`: `qkv import_marian`, runs from Marian models
+- `link`: `qkv link`, word links of a training text, without a run
 - `translate`: `qkv translate`, translation of standard input
 - `align`: `qkv align`, word links of parallel text
 - `export`: `qkv export`, runs for other programs
@@ -24,6 +25,7 @@ GROUPS = {
         "doctor": "checks settings, text and machine before a long run",
         "train": "trains a run, or continues one",
         "import_marian": "makes a run from a Marian or OPUS-MT model",
+        "link": "links the words of a training text without a run, for guided attention",
     },
     "use it": {
         "translate": "translates standard input",

@@ -2,7 +2,7 @@
 
 import argparse
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
     if ("config" in options) == ("resume" in options):
         found = "both" if "config" in options else "neither"
         raise InputError(f"expected either --config FILE or --resume RUN, found {found}; see --help")
-    overrides = {key: parse_value(key, field, options[key]) for key, field in settable_keys() if key in options}
+    overrides = _settings_among(options)
     path = options["config"] if "config" in options else options["resume"]
     config, run = load_training(Path(path), overrides, resumes="resume" in options)
     if "print_config" in options:
@@ -86,6 +86,24 @@ def parse_train_arguments(arguments: Sequence[str]) -> TrainArguments:
         raise SystemExit(0)
     refuse_imported(config, path)
     return TrainArguments(config, run)
+
+
+def parse_overrides(arguments: Sequence[str]) -> dict[str, Any]:
+    """Parses options that replace settings, such as `--model.d_model 64`, and returns the values by dotted key.
+
+    Raises:
+        InputError: an option is not a setting, or its value cannot be read.
+    """
+    options = vars(make_parser().parse_args(arguments))
+    for name in ("config", "resume", "print_config"):
+        if name in options:
+            raise InputError(f"--{name}: no such option; see --help")
+    return _settings_among(options)
+
+
+def _settings_among(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of the options that replace settings, by dotted key."""
+    return {key: parse_value(key, field, options[key]) for key, field in settable_keys() if key in options}
 
 
 class _Help(argparse.Action):

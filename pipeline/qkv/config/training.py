@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from ..errors import invocation
 from .choices.inspection import LABEL_SIDES
 from .choices.model import MODEL_PARTS, PARTS_MISSING, WHOLE_MODEL
 from .choices.training import CALLBACK_INFO, OPTIMIZER_MEANINGS, REFUSED_CALLBACKS, SCHEDULE_INFO
@@ -210,7 +211,10 @@ class TrainingSettings(PaceSettings, StepSettings, OptimizerSettings, LossSettin
         key = "training.guided_attention"
         if not data.has_word_links:
             every = ", for every corpus of the list" if data.listed_corpora else ""
-            raise ValueError(f"{key} needs data.train.alignments, a file of word links{every}")
+            raise ValueError(
+                f"{key} needs data.train.alignments, a file of word links{every}; name a new file there, and "
+                f"`{invocation('link')} CONFIG` writes it"
+            )
         layers, heads = model.guided_heads
         if not layers:
             raise ValueError(

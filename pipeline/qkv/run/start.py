@@ -16,7 +16,15 @@ from ..config.ancestor import check_ancestor
 from ..config.run import CHANGEABLE_SETTINGS, changes_of_result, load_started_run, make_run_config, read_settings
 from ..config.yaml import Origins, replaced
 from ..errors import InputError, invocation
-from ..files.paths import check_folder_to_write, check_text, check_writable, matching_files, new_name_problem
+from ..files.paths import (
+    check_folder_to_write,
+    check_path,
+    check_text,
+    check_writable,
+    is_pattern,
+    matching_files,
+    new_name_problem,
+)
 from ..files.run_directory import RunDirectory, find_run
 from ..runtime.cluster import read_cluster
 from ..runtime.plugin_files import loaded_plugins
@@ -305,6 +313,14 @@ def check_config_paths(config: RunConfig, pairs: "SpooledPairs | None" = None) -
         train = config.data.training_corpora[0].model_copy(update=pairs.spooled_files())
         config = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
     data = config.data
+    for links in (corpus.alignments for corpus in data.training_corpora if corpus.alignments is not None):
+        check_path(links)
+        if not is_pattern(links) and not links.exists():
+            raise InputError(
+                f"{links}: there is no such file of links (data.train.alignments); "
+                f"`{invocation('link')} CONFIG` writes the links of the training text; or check the path, which starts "
+                f"at {Path.cwd()}"
+            )
     for file in files_of_text(config):
         check_text(file, pipes=False)  # it is read more than once
     for corpus in (*data.training_corpora, data.validation, data.test):
