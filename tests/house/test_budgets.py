@@ -21,8 +21,8 @@ BUDGETS = {
     # searches without a run; models of Keras that become runs; pairs from Python have a reader, as files have; the page
     # that explains queries, keys and values, another page than the live one, and its numbers that take the test set;
     # the packing of pairs into rows, another way than to plan batches of similar lengths; the folder of programs that
-    # XLA has compiled; the package of Argos Translate, the model card of an export, and the names of languages for both;
-    # the confidence of translations, which commands and Python use, and evaluations too; markup: where tags belong, the
+    # XLA has compiled; the package of Argos Translate, the model card of an export, and the names of languages for
+    # both; the confidence of translations, which commands, Python and evaluations use; markup: where tags belong, the
     # text with marks, HTML, placeholders, and their translation; the service for other programs: its interface, a run
     # as a translator of texts, and calls made together; `qkv link`, and the statistics of its links
     "modules": 289,
