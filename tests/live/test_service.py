@@ -134,7 +134,7 @@ def test_languages_are_those_of_the_runs(make_client):
     client = make_client(directions)
     assert client.get("/languages", headers=HOST).json == [
         {"code": "en", "name": "English", "targets": ["fr", "xx"]},
-        {"code": "pt_BR", "name": "Portuguese", "targets": ["en"]},
+        {"code": "pt_BR", "name": "Portuguese (pt_BR)", "targets": ["en"]},
         {"code": "fr", "name": "French", "targets": []},
         {"code": "xx", "name": "xx", "targets": []},
     ]

@@ -50,8 +50,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="Aligns the words of a parallel text by the cross-attention of a trained run. Writes one line of "
         "links per pair in Pharaoh format: source word-target word, counted from 0. With a run of the opposite "
         "direction, the links of both are symmetrised. Layer, head and label side are those of --at. Without it they "
-        "are chosen: on the gold alignments of the run's config; else by the agreement of the two directions; else the "
-        "mean of the last layer.",
+        "are chosen: on the gold alignments of the run's config; else the head that training guided; else by the "
+        "agreement of the two directions; else the mean of the last layer.",
     )
     parser.epilog = READOUT_HELP
     parser.add_argument("run", type=cli.run_folder, metavar="RUN", help="folder of a run from source to target")

@@ -37,7 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--at",
         metavar="LAYER,HEAD,SIDE",
         help="with saved_model: let its function align read links here, such as 1,mean,output (default: chosen on the "
-        "run's gold alignments, or else the last layer's mean)",
+        "run's gold alignments, or else the guided head or the last layer's mean)",
     )
     parser.add_argument(
         "--sentences",

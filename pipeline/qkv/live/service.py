@@ -24,6 +24,7 @@ from werkzeug.wrappers import Request, Response
 
 from ..errors import InputError
 from ..files.json import parse_json
+from ..text.lines.language_names import name_language
 from .access import AccessCheck
 from .application import HEADERS, MOST_BYTES, LivePage, json_response
 from .batching import BatchedCalls, BusyError
@@ -48,24 +49,6 @@ AUTO = "auto"
 
 NOT_ANSWERED = ("/translate_file", "/download_file", "/suggest", "/spec")
 """Addresses of LibreTranslate that are not answered."""
-
-LANGUAGE_NAMES = {
-    code: name
-    for code, _, name in (
-        line.partition(" ")
-        for line in (
-            *("ar Arabic", "az Azerbaijani", "bg Bulgarian", "bn Bengali", "ca Catalan", "cs Czech", "cy Welsh"),
-            *("da Danish", "de German", "el Greek", "en English", "eo Esperanto", "es Spanish", "et Estonian"),
-            *("eu Basque", "fa Persian", "fi Finnish", "fr French", "ga Irish", "gl Galician", "he Hebrew"),
-            *("hi Hindi", "hr Croatian", "hu Hungarian", "id Indonesian", "is Icelandic", "it Italian", "ja Japanese"),
-            *("ko Korean", "ky Kyrgyz", "lt Lithuanian", "lv Latvian", "mk Macedonian", "ms Malay", "nb Norwegian"),
-            *("nl Dutch", "pl Polish", "pt Portuguese", "ro Romanian", "ru Russian", "sk Slovak", "sl Slovenian"),
-            *("sq Albanian", "sr Serbian", "sv Swedish", "sw Swahili", "ta Tamil", "th Thai", "tl Tagalog"),
-            *("tr Turkish", "uk Ukrainian", "ur Urdu", "vi Vietnamese", "zh Chinese"),
-        )
-    )
-}
-"""The English names of languages by their codes."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +232,7 @@ class TranslationService:
         """Answers `/languages`: each source language, and each target language without targets."""
         targets = self._targets()
         return [
-            {"code": code, "name": _name(code), "targets": targets.get(code, [])}
+            {"code": code, "name": name_language(code), "targets": targets.get(code, [])}
             for code in dict.fromkeys([*targets, *(direction.target for direction in self._directions)])
         ]
 
@@ -265,8 +248,8 @@ class TranslationService:
             "filesTranslation": False,
             "supportedFilesFormat": [],
             "language": {
-                "source": {"code": first.source, "name": _name(first.source)},
-                "target": {"code": first.target, "name": _name(first.target)},
+                "source": {"code": first.source, "name": name_language(first.source)},
+                "target": {"code": first.target, "name": name_language(first.target)},
             },
         }
 
@@ -358,8 +341,3 @@ def _is_same(code: str, asked: str) -> bool:
 def _undetected(code: str) -> dict[str, Any]:
     """Returns a language as a client expects one that was detected. The confidence 0 says that it was not."""
     return {"confidence": 0.0, "language": code}
-
-
-def _name(code: str) -> str:
-    """Returns the English name of a language, such as `French`; its code if the name is not known."""
-    return LANGUAGE_NAMES.get(code.replace("_", "-").partition("-")[0].lower(), code)

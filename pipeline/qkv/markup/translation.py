@@ -32,49 +32,61 @@ def translate_marked(run: "TrainedRun", texts: Sequence[str], markup: str) -> li
     Args:
         run: the run.
         texts: the texts. Each is one sentence for `html` and `placeholders`, and a whole document for `html-page`.
-        markup: `html`, `placeholders` or `html-page`, see `translate_page`.
+        markup: `html`, `placeholders` or `html-page`, see `translate_pages`.
 
     Raises:
         InputError: the model has no cross-attention or gives NaN; or a text has a lone surrogate.
     """
     if markup == "html-page":
-        return [translate_page(run, text)[0] for text in texts]
+        return translate_pages(run, texts)[0]
     window = read_marked_lines(run, run.reader.typed_text("sentence"), markup, texts, range(1, len(texts) + 1))
     return [n_best[0] for n_best in translate_window(run, window).texts]
+
+
+def translate_pages(
+    run: "TrainedRun", pages: Sequence[str], name: str = "page", normalizes: bool = True
+) -> "tuple[list[str], MarkedTranslations]":
+    """Translates HTML pages, or parts of pages, together.
+
+    A page is divided into texts at the tags of block elements, and each text into sentences if sentencex is installed.
+    The rest of the page is unchanged, character by character. But the `lang` of its `<html>` tag becomes the target
+    language if it is the source language.
+
+    Args:
+        run: the run.
+        pages: the pages.
+        name: the name of the pages in messages.
+        normalizes: whether `data.normalize` of the run is applied.
+
+    Returns:
+        The translated pages, and the translations of all their texts.
+
+    Raises:
+        InputError: the model has no cross-attention or gives NaN; or a page has a lone surrogate.
+    """
+    data = run.config.data
+    in_target = (html_text.set_language(page, data.source_language, data.target_language) for page in pages)
+    read = list(map(html_text.read_page, in_target))
+    numbered = [
+        (text, line)
+        for texts in read
+        for text, line in zip(texts, accumulate(map(_count_lines, texts), initial=1), strict=False)
+        if text.pieces
+    ]
+    reader = run.reader.typed_text(name, normalizes=normalizes, splits=find_spec("sentencex") is not None)
+    window = read_marked(run, reader, [text for text, _ in numbered], [line for _, line in numbered])
+    translated = translate_window(run, window)
+    remaining = iter(translated.texts)
+    written = ["".join(next(remaining)[0] if text.pieces else text.before for text in texts) for texts in read]
+    return written, translated
 
 
 def translate_page(
     run: "TrainedRun", page: str, name: str = "page", normalizes: bool = True
 ) -> "tuple[str, MarkedTranslations]":
-    """Translates an HTML page, or a part of one.
-
-    The page is divided into texts at the tags of block elements, and each text into sentences if sentencex is
-    installed. The rest of the page is unchanged, character by character. But the `lang` of its `<html>` tag becomes the
-    target language if it is the source language.
-
-    Args:
-        run: the run.
-        page: the page.
-        name: the name of the page in messages.
-        normalizes: whether `data.normalize` of the run is applied.
-
-    Returns:
-        The translated page, and the translations of its texts.
-
-    Raises:
-        InputError: the model has no cross-attention or gives NaN; or the page has a lone surrogate.
-    """
-    data = run.config.data
-    texts = html_text.read_page(html_text.set_language(page, data.source_language, data.target_language))
-    lines = accumulate((_count_lines(text) for text in texts), initial=1)
-    filled = {number: text for number, text in enumerate(texts) if text.pieces}
-    numbers = [line for text, line in zip(texts, lines, strict=False) if text.pieces]
-    reader = run.reader.typed_text(name, normalizes=normalizes, splits=find_spec("sentencex") is not None)
-    translated = translate_window(run, read_marked(run, reader, list(filled.values()), numbers))
-    parts = [text.before for text in texts]
-    for number, marked in zip(filled, translated.texts, strict=True):
-        parts[number] = marked[0]
-    return "".join(parts), translated
+    """Translates one HTML page, or a part of one; see `translate_pages`."""
+    (written,), translated = translate_pages(run, [page], name, normalizes)
+    return written, translated
 
 
 def _count_lines(text: MarkedText) -> int:
