@@ -115,7 +115,8 @@ def test_pythons_are_named_or_found():
 
 
 def test_the_changes_begin_with_this_version_and_its_date():
-    sections = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = [part for part in re.split(r"^## ", text, flags=re.MULTILINE) if not part.startswith("Not released yet")]
     (promise,) = sections[1].split("\n", 1)[1].strip().split("\n\n")  # one paragraph
     assert "MINOR" in promise
     version, date = sections[2].splitlines()[0].split(", ")
