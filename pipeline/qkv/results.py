@@ -100,7 +100,7 @@ class Translated:
 
         Raises:
             InputError: the run is unknown; the translation is not the best one of its sentence; or the confidence
-                cannot be fitted, see `evaluation.confidence.find_confidence`.
+                cannot be fitted, since the validation set of the run is missing, or has too few pairs.
         """
         if self._origin.run is None:
             raise InputError(
