@@ -114,7 +114,7 @@ def link_texts(run: "TrainedRun", texts: Sequence[str], translations: Sequence[s
     source_lines, target_lines = ([" ".join(words_of_text) for words_of_text in side] for side in spelt)
     text = AlignedText(texts, translations, (source_lines, target_lines))
     records = Direction(run, text, readout, normalizes=True).records()
-    statistics = _known_statistics(run)
+    statistics = known_statistics(run)
     for record, source, target, *spelling in zip(records, *words, *spelt, strict=True):
         probabilities = link_matrix(readout, record, *spelling)
         if statistics is not None:
@@ -158,7 +158,7 @@ def _known_readout(run: "TrainedRun") -> "AlignmentReadout":
     return _readouts[run.model]
 
 
-def _known_statistics(run: "TrainedRun") -> WordStatistics | None:
+def known_statistics(run: "TrainedRun") -> WordStatistics | None:
     """Returns the statistics of a run's training text; None if there are none, see `find_word_statistics`."""
     divides_at_spaces = run.config.data.tokenized
     return find_word_statistics(
