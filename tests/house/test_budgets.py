@@ -27,7 +27,7 @@ BUDGETS = {
     # as a translator of texts, and calls made together; `qkv link`, and the statistics of its links; the statistics of
     # a run's training text, which stay in the run and link the words of any pair
     "modules": 290,
-    "modules with a single importer": 36,  # `run.saving`, which only the interface of Python needs
+    "modules with a single importer": 35,  # `run.saving`, which only the interface of Python needs
     "modules beside the packages": 8,  # `api` and its `results`, and `losses` for Keras
     "modules in one folder": 18,  # `training`, with the scale of the loss
     "functions with many parameters": 10,  # calls of attention take the masks that Keras keeps, too
