@@ -3,13 +3,16 @@
     python -m tests.benchmarks.markup runs/demo
     python -m tests.benchmarks.markup RUN --set choice --eflomal /path/to/eflomal-align
     python -m tests.benchmarks.markup RUN --source A.en --reference A.fr --alignments A.align --eflomal ...
-        [--source_words A.tok.en --target_words A.tok.fr] [--training_text CONFIG] [--reverse RUN] [--seeds 3]
+        [--source_words A.tok.en --target_words A.tok.fr] [--training_text CONFIG] [--reverse RUN] [--pool]
+        [--seeds 3]
 
 Spans of 1 to 5 neighbouring source words are drawn, of any position and length, five for each pair and seed. The model
 reads the reference. The right place of a span is the smallest range of target words that covers its gold links, sure or
 possible; it is empty if there are none. F1 is over target words, summed over all spans; `exact` is the share of spans
 placed exactly. Intervals are from a bootstrap over pairs; a difference is paired. Probabilities that are calibrated on
-the pairs themselves (`--set choice`) are cross-fitted.
+the pairs themselves (`--set choice`) are cross-fitted. The first row is what markup takes: the mean of the
+probabilities by attention and by the statistics of the training text. If the run has no statistics yet, they are learnt
+and saved in it.
 """
 
 import argparse
@@ -29,7 +32,7 @@ from qkv.alignment.links import grow_diag, grow_diag_final_and
 from qkv.alignment.readout import AlignmentReadout
 from qkv.alignment.readout_selection import find_readout, guided_readout, last_layer_readout
 from qkv.config import load_run_config
-from qkv.markup.projection import LinkedText, link_matrix, project_spans
+from qkv.markup.projection import LinkedText, known_statistics, link_matrix, project_spans
 from qkv.run.trained_run import TrainedRun, load_run
 from qkv.statistics.resampling import ratio, ratio_interval
 from qkv.statistics.significance import difference_interval
@@ -42,6 +45,8 @@ TAGS = 3  # at once on a line, in the last table
 
 Range = tuple[int, int]
 Rule = Callable[[np.ndarray, Range], Range]
+Systems = dict[str, tuple[list[np.ndarray], Rule]]
+"""The probabilities of links of each pair, and the rule that places spans by them."""
 
 
 @dataclass
@@ -211,7 +216,7 @@ def difference(first: Terms, second: Terms) -> str:
     )
 
 
-def measure(pairs: Pairs, systems: dict[str, tuple[list[np.ndarray], Rule]], seeds: int) -> None:
+def measure(pairs: Pairs, systems: Systems, seeds: int) -> None:
     """Prints the table of all systems, the first minus each other one, and how our rule places the gold links."""
     spans = drawn_spans(pairs, seeds)
     gold = [fill(pairs, index, alignment.possible) for index, alignment in enumerate(pairs.gold)]
@@ -266,6 +271,48 @@ def drawn_tags(generator: np.random.Generator, words: int) -> list[Range]:
     return sorted(spans, key=lambda span: span[0] - span[1])
 
 
+def make_systems(run: TrainedRun, pairs: Pairs, options: argparse.Namespace) -> Systems:
+    """Links the pairs in all ways; the first one is that of markup."""
+    attention, name = run_matrices(run, pairs)
+    by_attention = {f"attention ({name})": attention}
+    if not name.endswith("side"):
+        weights, name = run_matrices(run, pairs, calibrated=False)
+        by_attention[f"attention without gold links ({name})"] = weights
+    matrices = attention
+    systems: Systems = {}
+    statistics = known_statistics(run)
+    if statistics:
+        words = [(source.split(), target.split()) for source, target in zip(*pairs.words, strict=True)]
+        for name, own in by_attention.items():
+            mixed = [statistics.mean_with(matrix, *both) for matrix, both in zip(own, words, strict=True)]
+            systems[f"{name} and statistics, our rule"] = mixed, our_rule
+        matrices, _ = next(iter(systems.values()))
+        alone = [statistics.probabilities(*both) if all(both) else np.zeros((0, 0)) for both in words]
+        systems["statistics, our rule"] = alone, our_rule
+    systems |= {f"{name}, our rule": (own, our_rule) for name, own in by_attention.items()}
+    if options.reverse:
+        turned, other = run_matrices(load_run(options.reverse), pairs, turned=True)
+        both = [(one + two) / 2 for one, two in zip(attention, turned, strict=True)]
+        systems[f"attention's mean with the opposite run ({other}), our rule"] = both, our_rule
+    systems["the first, smallest range of links above 0.5"] = matrices, covering
+    if options.eflomal:
+        config = options.training_text or run.directory.config
+        linked = eflomal_matrices(options.eflomal, config, pairs)
+        for combined, links in linked.items():
+            rule = our_rule if combined.startswith("mean") else covering
+            systems[f"eflomal, {combined}, {'our rule' if rule is our_rule else 'smallest range'}"] = links, rule
+        systems["eflomal, grow-diag, our rule"] = linked["grow-diag"], our_rule
+    systems["the last layer's first head, smallest range"] = first_head_matrices(run, pairs), covering
+    return systems
+
+
+def join(first: Pairs, second: Pairs) -> Pairs:
+    """Returns the pairs of two sets."""
+    source, target = ([*one, *other] for one, other in zip(first.words, second.words, strict=True))
+    sides = ([*first.source, *second.source], [*first.target, *second.target])
+    return Pairs(*sides, (source, target), [*first.gold, *second.gold], False)
+
+
 def main() -> None:
     """Reads the options, links the pairs and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -281,31 +328,24 @@ def main() -> None:
     parser.add_argument("--eflomal", help="the program eflomal-align")
     parser.add_argument("--training_text", type=Path, help="config whose training text eflomal reads (default: RUN's)")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--pool", action="store_true", help="pool the pairs of the files with the choice set of the config"
+    )
     options = parser.parse_args()
     run = load_run(options.run)
     pairs = read_pairs(run, options)
-    matrices, name = run_matrices(run, pairs)
-    systems: dict[str, tuple[list[np.ndarray], Rule]] = {f"ours ({name}), our rule": (matrices, our_rule)}
-    if not name.endswith("side"):
-        weights, name = run_matrices(run, pairs, calibrated=False)
-        systems[f"without gold links ({name}), our rule"] = weights, our_rule
-        mixed = [(one + other) / 2 for one, other in zip(matrices, weights, strict=True)]
-        systems["the mean of the two, our rule"] = mixed, our_rule
-    if options.reverse:
-        turned, other = run_matrices(load_run(options.reverse), pairs, turned=True)
-        both = [(one + two) / 2 for one, two in zip(matrices, turned, strict=True)]
-        systems[f"the mean with the opposite run ({other}), our rule"] = both, our_rule
-    systems["ours, smallest range of links above 0.5"] = matrices, covering
-    if options.eflomal:
-        config = options.training_text or run.directory.config
-        linked = eflomal_matrices(options.eflomal, config, pairs)
-        for combined, links in linked.items():
-            rule = our_rule if combined.startswith("mean") else covering
-            systems[f"eflomal, {combined}, {'our rule' if rule is our_rule else 'smallest range'}"] = links, rule
-        systems["eflomal, grow-diag, our rule"] = linked["grow-diag"], our_rule
-    systems["the last layer's first head, smallest range"] = first_head_matrices(run, pairs), covering
+    systems = make_systems(run, pairs, options)
+    if options.pool:
+        others = read_pairs(run, argparse.Namespace(source=None, set="choice"))
+        of_others = make_systems(run, others, options)
+        systems = {
+            name: (matrices + of_others[name][0], rule)
+            for name, (matrices, rule) in systems.items()
+            if name in of_others
+        }
+        pairs = join(pairs, others)
     measure(pairs, systems, options.seeds)
-    measure_several(pairs, matrices, options.seeds)
+    measure_several(pairs, next(iter(systems.values()))[0], options.seeds)
 
 
 if __name__ == "__main__":

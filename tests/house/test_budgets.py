@@ -24,8 +24,9 @@ BUDGETS = {
     # XLA has compiled; the package of Argos Translate, the model card of an export, and the names of languages for
     # both; the confidence of translations, which commands, Python and evaluations use; markup: where tags belong, the
     # text with marks, HTML, placeholders, and their translation; the service for other programs: its interface, a run
-    # as a translator of texts, and calls made together; `qkv link`, and the statistics of its links
-    "modules": 289,
+    # as a translator of texts, and calls made together; `qkv link`, and the statistics of its links; the statistics of
+    # a run's training text, which stay in the run and link the words of any pair
+    "modules": 290,
     "modules with a single importer": 35,  # `run.saving`, which only the interface of Python needs
     "modules beside the packages": 8,  # `api` and its `results`, and `losses` for Keras
     "modules in one folder": 18,  # `training`, with the scale of the loss

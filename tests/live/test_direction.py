@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from qkv.api import Run
 from qkv.errors import InputError
 from qkv.live.direction import MOST_ALTERNATIVES, Direction
+from qkv.markup import projection
 from tests.support.random_runs import random_run
 
 pytest.importorskip("sentencex")
@@ -102,3 +103,10 @@ def test_tags_are_kept(direction):
         "<br>",
         "</p>",
     ]
+
+
+def test_preparing_finds_the_links_that_tags_need(run, direction, monkeypatch):
+    asked = []
+    monkeypatch.setattr(projection, "known_statistics", asked.append)
+    direction.prepare()
+    assert asked == [run]

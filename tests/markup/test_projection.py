@@ -225,6 +225,7 @@ def test_a_span_takes_no_punctuation_with_it(monkeypatch):
     weights = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
     readout = SimpleNamespace(calibration=None, word_weights=lambda _: weights)
     monkeypatch.setattr(projection, "_known_readout", lambda run: readout)
+    monkeypatch.setattr(projection, "known_statistics", lambda run: None)
     monkeypatch.setattr(projection.Direction, "records", lambda self: iter([record]))
     [linked] = link_texts(None, ["house. yes"], ["maison! oui"])
     assert project_spans([(0, 5), (5, 6)], linked) == [(0, 6), (6, 7)]

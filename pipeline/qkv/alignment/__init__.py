@@ -4,6 +4,7 @@ attention, and their scores against gold alignments.
 The modules, in reading order:
 
 - `statistical`: links by statistics of a text alone, IBM model 1 and an HMM
+- `word_statistics`: these statistics of a run's training text, applied to any sentence pair
 - `word_matrix`: attention between words, computed from attention between tokens
 - `links`: the extraction methods, which turn attention into links, and the symmetrisation of two directions
 - `error_rate`: the alignment error rate, and the links of two baselines

@@ -90,7 +90,7 @@ class ParallelWords:
     Attributes:
         blocks: the blocks.
         lexicon: the pairs of words that occur together.
-        vocabulary_sizes: the numbers of distinct source words and target words.
+        vocabularies: the distinct source words and the distinct target words, as `plain_word` returns them, sorted.
         pair_numbers: for each pair of the text the number of the distinct pair, int64; -1 if a sentence of the pair has
             no words or more than `LONGEST_SENTENCE`.
         pairs: the number of distinct pairs.
@@ -100,7 +100,7 @@ class ParallelWords:
     def __init__(self, sources: Iterable[Sequence[str]], targets: Iterable[Sequence[str]]) -> None:
         (source_words, source, source_ends), (target_words, target, target_ends) = map(_number, (sources, targets))
         lengths = np.stack([np.diff(source_ends), np.diff(target_ends)])
-        self.vocabulary_sizes = len(source_words), len(target_words)
+        self.vocabularies = source_words, target_words
         self.pair_numbers = np.full(lengths.shape[1], -1, np.int64)
         self.pairs = 0
         self.blocks: list[Block] = []
@@ -121,10 +121,11 @@ class ParallelWords:
                 block = Block(self.pairs + start, times, words[:n_source], words[n_source:], np.empty(0, np.int32))
                 self.blocks.append(block)
             self.pairs += len(distinct)
-        self._make_lexicon(source_words, target_words)
+        self._make_lexicon()
 
-    def _make_lexicon(self, source_words: list[str], target_words: list[str]) -> None:
+    def _make_lexicon(self) -> None:
         """Sets `lexicon`, and the entries of each block."""
+        source_words, target_words = self.vocabularies
 
         def codes(block: Block) -> np.ndarray:
             return block.source.T.astype(np.int64) * len(target_words) + block.target[:, :, None]
@@ -142,12 +143,11 @@ class ParallelWords:
             entries = np.searchsorted(known, distinct).astype(np.int32)[inverse.reshape(shape)]
             self.blocks[number] = block._replace(entries=entries)
         source, target = (half.astype(np.int32) for half in np.divmod(known, max(1, len(target_words))))
-        likeness = _likeness(source_words, target_words, source, target)
-        self.lexicon = LinkedWords(source, target, SMOOTHING + COGNATES * likeness**3)
+        self.lexicon = LinkedWords(source, target, start_counts(source_words, target_words, source, target))
 
 
 def _number(sentences: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Numbers the words of sentences, read as `_plain` does, in the order of their spelling.
+    """Numbers the words of sentences, read as `plain_word` does, in the order of their spelling.
 
     Returns:
         `(vocabulary, numbers, ends)`: the distinct words, sorted; the number of each word of the text, int32; and the
@@ -156,7 +156,7 @@ def _number(sentences: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray, 
     seen: dict[str, int] = {}
     numbers, ends = array("i"), array("q", [0])
     for words in sentences:
-        numbers.extend([seen.setdefault(_plain(word), len(seen)) for word in words])
+        numbers.extend([seen.setdefault(plain_word(word), len(seen)) for word in words])
         ends.append(len(numbers))
     vocabulary = sorted(seen)
     rank = np.empty(len(seen), np.int32)
@@ -164,7 +164,7 @@ def _number(sentences: Iterable[Sequence[str]]) -> tuple[list[str], np.ndarray, 
     return vocabulary, rank[np.frombuffer(numbers, np.intc)], np.frombuffer(ends, np.int64)
 
 
-def _plain(word: str) -> str:
+def plain_word(word: str) -> str:
     """Returns a word without case, and without the punctuation marks around its letters or digits."""
     folded = word.casefold()
     if folded.isalnum():
@@ -173,9 +173,12 @@ def _plain(word: str) -> str:
     return folded[inner[0] : inner[-1] + 1] if inner else folded
 
 
-def _likeness(source_words: list[str], target_words: list[str], source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Returns how alike two words are: the letters of their common prefix as a share of the longer one.
+def start_counts(
+    source_words: list[str], target_words: list[str], source: np.ndarray, target: np.ndarray
+) -> np.ndarray:
+    """Returns the count of pairs of words before any text is read.
 
+    It depends on how alike the two words are: the letters of their common prefix as a share of the longer word.
     Accents are ignored, and letters after `COMPARED_LETTERS`.
 
     Args:
@@ -185,7 +188,7 @@ def _likeness(source_words: list[str], target_words: list[str], source: np.ndarr
         target: the numbers of the target words to compare with them, int `(N,)`.
 
     Returns:
-        float64 `(N,)`, from 0 to 1.
+        float64 `(N,)`, from `SMOOTHING` to `SMOOTHING + COGNATES`.
     """
     spelt = [_spell(words) for words in (source_words, target_words)]
     likeness = np.empty(len(source))
@@ -195,7 +198,7 @@ def _likeness(source_words: list[str], target_words: list[str], source: np.ndarr
         prefix = np.logical_and.accumulate((first == second) & (first > 0), axis=1).sum(axis=1)
         longer = np.maximum((first > 0).sum(axis=1), (second > 0).sum(axis=1))
         likeness[rows] = prefix / np.maximum(longer, 1)
-    return likeness
+    return SMOOTHING + COGNATES * likeness**3
 
 
 def _spell(words: list[str]) -> np.ndarray:
@@ -238,17 +241,6 @@ class Direction:
         self._null_counts = np.zeros(len(self.null))
         self._jump_counts = np.zeros(len(self.jumps))
 
-    def transitions(self, length: int) -> np.ndarray:
-        """Returns the probability of each next position, given the last one.
-
-        Returns:
-            float64 `(length + 1, length)`. The first row is of the position before the first word.
-        """
-        widths = _jump_indices(length)
-        probabilities = self.jumps[widths]
-        probabilities /= probabilities.sum(axis=1, keepdims=True)
-        return (1 - UNIFORM_JUMPS) * probabilities + UNIFORM_JUMPS / length
-
     def expect(self, entries: np.ndarray, drawn: np.ndarray, counts: np.ndarray, has_jumps: bool) -> np.ndarray:
         """Computes the probabilities of links by the present model, and adds to the expected counts of jumps and nulls.
 
@@ -264,7 +256,7 @@ class Direction:
         lexical = ((1 - NULL) * self.translation).astype(np.float32)[entries]
         null = (NULL * self.null).astype(np.float32)[drawn]
         if has_jumps:
-            transitions = self.transitions(entries.shape[-1]).astype(np.float32)
+            transitions = position_probabilities(self.jumps, entries.shape[-1])
             links, nulls, jumps, likelihood = forward_backward(lexical, null, transitions, counts)
             np.add.at(self._jump_counts, _jump_indices(entries.shape[-1]), jumps)
         else:
@@ -291,8 +283,23 @@ class Direction:
         self._forget()
 
 
+def position_probabilities(jumps: np.ndarray, length: int) -> np.ndarray:
+    """Returns the probability of each next position, given the last one.
+
+    Args:
+        jumps: see `Direction.jumps`.
+        length: the number of positions.
+
+    Returns:
+        float32 `(length + 1, length)`. The first row is of the position before the first word.
+    """
+    probabilities = jumps[_jump_indices(length)]
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    return ((1 - UNIFORM_JUMPS) * probabilities + UNIFORM_JUMPS / length).astype(np.float32)
+
+
 def _jump_indices(length: int) -> np.ndarray:
-    """Returns the index in `Direction.jumps` of each jump, int `(length + 1, length)`; see `Direction.transitions`."""
+    """Returns the index in `Direction.jumps` of each jump, int `(length + 1, length)`; see `position_probabilities`."""
     jumps = np.arange(length) - np.arange(-1, length)[:, None]
     return jumps.clip(-LONGEST_JUMP, LONGEST_JUMP) + LONGEST_JUMP
 
@@ -305,7 +312,7 @@ def forward_backward(
     Args:
         lexical: the probability that each drawn word is drawn from each given word, float32 `(J, B, I)`.
         null: the probability that it is drawn from no word, float32 `(J, B)`.
-        transitions: see `Direction.transitions`, float32 `(I + 1, I)`.
+        transitions: see `position_probabilities`, float32 `(I + 1, I)`.
         counts: how often each sentence pair occurs, float32 `(B,)`.
 
     Returns:
@@ -350,17 +357,19 @@ class StatisticalAligner:
         text: the text.
         forward: the direction that draws target words.
         backward: the direction that draws source words.
+        counts: the expected count of each entry of the lexicon at the last update, without the start; float64.
     """
 
     def __init__(self, text: ParallelWords) -> None:
         self.text = text
         lexicon = text.lexicon
-        source_frequencies, target_frequencies = map(np.zeros, text.vocabulary_sizes)
+        source_frequencies, target_frequencies = (np.zeros(len(words)) for words in text.vocabularies)
         for block in text.blocks:
             np.add.at(source_frequencies, block.source, block.counts)
             np.add.at(target_frequencies, block.target, block.counts)
         self.forward = Direction(lexicon.source, lexicon.start, target_frequencies)
         self.backward = Direction(lexicon.target, lexicon.start, source_frequencies)
+        self.counts = np.zeros(len(lexicon.start))
 
     def train(self, report: Callable[[int, int], None] = lambda update, updates: None) -> None:
         """Updates model 1, then the HMM.
@@ -378,6 +387,7 @@ class StatisticalAligner:
                 np.add.at(counts, block.entries, forward)
             for direction in (self.forward, self.backward):
                 direction.update(counts)
+            self.counts = counts
             report(update + 1, updates)
 
     def _expect(self, block: Block, has_jumps: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -111,6 +111,7 @@ class RunDirectory:
         self.decoding = self.root / "decoding.yaml"  # the settings that `evaluate.py --tune` has chosen
         self.alignment = self.root / "alignment.json"  # the layer and head that word links are read from
         self.confidence = self.root / "confidence.json"  # how sure a translation is, fitted on the validation set
+        self.word_statistics = self.root / "word_statistics.npz"  # which words of the training text are linked
         self.manifest = self.root / "manifest.json"  # written last; a run with it is completely trained
         self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
         self.own_tokenizer = self.root / "tokenizer" / "sentencepiece.model"
@@ -138,7 +139,7 @@ class RunDirectory:
         folders = (self.held_out, self.encoded, self.checkpoints, self.validation_events, self.projector, self.probes)
         self._folders = self.pairs, self.own_tokenizer.parent, self.ancestor.parent, *folders
         files = (self.preparation, self.corpus_report, self.source_look, self.target_look, self.model, self.history)
-        choices = self.decoding, self.alignment, self.confidence
+        choices = self.decoding, self.alignment, self.confidence, self.word_statistics
         self._files = self.config, *choices, self.manifest, *files, self.projector_config
 
     @property
@@ -399,7 +400,7 @@ class RunDirectory:
                 f"{run.root}: not a run, it has no config.yaml; expected a folder that train.py has created"
             )
         texts = run.tokenizer, run.corpus_report, run.source_look, run.target_look
-        choices = run.decoding, run.alignment, run.confidence
+        choices = run.decoding, run.alignment, run.confidence, run.word_statistics
         for file in (run.manifest, *choices, *texts, run.history, run.ancestor_weights):
             refuse_other_than_file(file, "what training wrote")
         check_version(run.config)

@@ -92,10 +92,10 @@ class Direction:
         return translate_marked(self._run, texts, "html-page")
 
     def prepare(self) -> None:
-        """Translates a letter, and one in HTML, to trace the graphs and to choose the readout of word links."""
+        """Translates a letter, and letters in HTML, to trace the graphs and to find all that word links need."""
         self.translate_sentences(["a"])
         with suppress(InputError):  # the model has no cross-attention
-            self.translate_html(["<b>a</b>"])
+            self.translate_html(["<b>a</b> b"])  # a tag around the whole text would need no links
 
     def _translate(self, run: TrainedRun, sentences: Sequence[str]) -> list[list[str]]:
         # `read_line` logs nothing: the warnings of other readers name characters that the user has typed.

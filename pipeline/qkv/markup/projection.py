@@ -16,6 +16,8 @@ import numpy as np
 
 from ..alignment.aligned_text import AlignedText
 from ..alignment.linking import Direction
+from ..alignment.word_statistics import WordStatistics, find_word_statistics
+from ..text.lines.line import words_of
 from ..text.tokens.words import joins
 
 if TYPE_CHECKING:
@@ -112,8 +114,12 @@ def link_texts(run: "TrainedRun", texts: Sequence[str], translations: Sequence[s
     source_lines, target_lines = ([" ".join(words_of_text) for words_of_text in side] for side in spelt)
     text = AlignedText(texts, translations, (source_lines, target_lines))
     records = Direction(run, text, readout, normalizes=True).records()
+    statistics = known_statistics(run)
     for record, source, target, *spelling in zip(records, *words, *spelt, strict=True):
-        yield LinkedText(source, target, link_matrix(readout, record, *spelling))
+        probabilities = link_matrix(readout, record, *spelling)
+        if statistics is not None:
+            probabilities = statistics.mean_with(probabilities, *spelling)
+        yield LinkedText(source, target, probabilities)
 
 
 def link_matrix(
@@ -150,6 +156,14 @@ def _known_readout(run: "TrainedRun") -> "AlignmentReadout":
     if run.model not in _readouts:
         _readouts[run.model] = find_readout(run, None) or last_layer_readout(run)
     return _readouts[run.model]
+
+
+def known_statistics(run: "TrainedRun") -> WordStatistics | None:
+    """Returns the statistics of a run's training text; None if there are none, see `find_word_statistics`."""
+    divides_at_spaces = run.config.data.tokenized
+    return find_word_statistics(
+        run, words_of if divides_at_spaces else lambda line: [line[slice(*word)] for word in find_words(line)]
+    )
 
 
 def _link_odds(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
