@@ -228,7 +228,7 @@ class TestShow:
         assert len(embedded(several.html)[0]["runs"][0]["sentences"]) == len(SOURCES)
         assert (several.height, one.height) == (500, 900)
         assert WITHOUT_LIST_STYLE in one.html and WITHOUT_LIST_STYLE not in several.html
-        assert len(one._repr_html_()) < 150_000  # of the notebook's file
+        assert len(one._repr_html_()) < 155_000  # of the notebook's file
         assert len(several._repr_html_()) - len(one._repr_html_()) < 5_000 * len(SOURCES)
 
     @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 from weakref import ref
 
 from .config.choices.inspection import SYMMETRISATIONS
-from .config.choices.translation import MARKUPS
+from .config.choices.translation import MARKUPS, Markup
 from .config.run import dotted_settings, with_decoding, with_decoding_values
 from .errors import InputError, did_you_mean, quoted
 from .exchange.export import BEAM, ExportRequest, write_export
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     Sentences = Sequence[str] | np.ndarray | pd.Series  # several sentences; a str, also a sequence, is one sentence
 
-Markup = Literal["html", "placeholders", "html-page"]
 SETS = ("test", "validation")
 """The sets of a config that `Run.evaluate` evaluates, the default first."""
 MOST_VARIANTS = 8

@@ -321,7 +321,7 @@ def test_the_client_that_was_written_for_libretranslate_works(address):
         assert error.code == 403 and json.load(error) == {"error": "Invalid API key"}
 
 
-def test_a_server_that_closes_finishes_the_answers_in_progress(stub):
+def test_a_server_that_closes_finishes_the_answers_in_progress(stub, monkeypatch):
     service = TranslationService(StubPage(), [stub], AccessCheck(["127.0.0.1"]))
     stub.gate.clear()
     server = LiveServer(service, "127.0.0.1", 0)
@@ -338,10 +338,12 @@ def test_a_server_that_closes_finishes_the_answers_in_progress(stub):
     client.start()
     while not stub.asked:
         time.sleep(0)
+    finishing = threading.Event()
+    finish = server.finish
+    monkeypatch.setattr(server, "finish", lambda: (finishing.set(), finish()))
     closing = threading.Thread(target=page.close, daemon=True)
     closing.start()
-    closing.join(0.2)
-    assert closing.is_alive()
+    assert finishing.wait(PATIENCE_SECONDS) and closing.is_alive()
     stub.gate.set()
     closing.join(PATIENCE_SECONDS)
     client.join(PATIENCE_SECONDS)

@@ -71,7 +71,12 @@ def test_a_page_is_translated_and_the_rest_of_it_is_unchanged(demo):
         "<table><td>la <b>petite pomme</b></table><pre>the dog</pre><!-- c --></body>\n"
     )
     assert [best.source for best in page.sentences][:2] == ["the cat", "the cat sleeps ."]
-    assert translate_marked(demo.trained, ["<p>", PAGE, "<p>", PAGE], "html-page") == ["<p>", page.text, "<p>", page.text]
+    assert translate_marked(demo.trained, ["<p>", PAGE, "<p>", PAGE], "html-page") == [
+        "<p>",
+        page.text,
+        "<p>",
+        page.text,
+    ]
 
 
 def test_an_ensemble_has_the_links_of_its_first_run(demo):

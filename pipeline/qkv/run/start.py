@@ -21,7 +21,6 @@ from ..files.paths import (
     check_path,
     check_text,
     check_writable,
-    is_pattern,
     matching_files,
     new_name_problem,
 )
@@ -313,15 +312,15 @@ def check_config_paths(config: RunConfig, pairs: "SpooledPairs | None" = None) -
         train = config.data.training_corpora[0].model_copy(update=pairs.spooled_files())
         config = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
     data = config.data
-    for links in (corpus.alignments for corpus in data.training_corpora if corpus.alignments is not None):
-        check_path(links)
-        if not is_pattern(links) and not links.exists():
+    links = {corpus.alignments for corpus in data.training_corpora}
+    for file in files_of_text(config):
+        check_path(file)
+        if file in links and not file.exists():
             raise InputError(
-                f"{links}: there is no such file of links (data.train.alignments); "
+                f"{file}: there is no such file of links (data.train.alignments); "
                 f"`{invocation('link')} CONFIG` writes the links of the training text; or check the path, which starts "
                 f"at {Path.cwd()}"
             )
-    for file in files_of_text(config):
         check_text(file, pipes=False)  # it is read more than once
     for corpus in (*data.training_corpora, data.validation, data.test):
         if corpus is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 SEARCHES = {
     "beam": "the best of several hypotheses (greedy search with beam_size 1)",
@@ -16,7 +17,8 @@ BEAM_ENDS = {
     "worst": "when beam_size hypotheses have ended and the best unfinished one, at its present length, cannot beat the "
     "worst of them (Hugging Face's default)",
 }
-MARKUPS = {
+Markup = Literal["html", "placeholders", "html-page"]
+MARKUPS: dict[Markup, str] = {
     "html": "tags stay on the words that they mark, a line is a sentence",
     "placeholders": "{0}, %s, <x id='1'/>, addresses and numbers are copied exactly",
     "html-page": "the input is a page, whose text is translated sentence by sentence",
