@@ -126,7 +126,8 @@ def test_other_programs_are_answered_until_sigterm(root, capsys, caplog, monkeyp
     page, api = capsys.readouterr().out.splitlines()
     assert api == f"API: {page.partition('/?')[0]}" and KEY not in page and opened == []
     assert len(answers) == 1 and answers[0].count("\n") == 1
-    assert caplog.records == []
+    sent = ("secret", "the dog", "\u03a9", KEY)
+    assert not [record for record in caplog.records if any(text in record.getMessage() for text in sent)]
     assert signal.getsignal(signal.SIGTERM) == handler
 
 
