@@ -76,6 +76,16 @@ QUESTIONS = {
     "heads do not look like an alignment": ("use/commands.html#my-heads", "use/alignment.html"),
     "which head aligns": ("use/alignment.html", "use/commands.html#my-heads"),
     "qkv draw": "use/viewer.html",
+    "html tags": "use/markup.html",
+    "translate a web page": "use/markup.html",
+    "placeholders": "use/markup.html#placeholders",
+    "confidence": "use/confidence.html",
+    "quality estimation": "use/confidence.html",
+    "libretranslate": ("use/service.html", "use/export.html#argos-translate-and-libretranslate"),
+    "argos": "use/export.html#argos-translate-and-libretranslate",
+    "model card": "use/export.html#model-card",
+    "align stdin": "use/alignment.html#pairs-as-they-come",
+    "word links without eflomal": "use/alignment.html#links-without-a-run",
 }
 """What newcomers ask, as in the trackers of OpenNMT, tensorflow/nmt, OPUS-MT, BertViz and Keras, and the page that
 answers it; with an anchor, the section whose anchor begins so. Some questions have several right answers."""
