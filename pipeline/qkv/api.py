@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from .alignment.linking import Linking
     from .alignment.readout import AlignmentReadout
+    from .decoding.translator import Translation
     from .inspection.experiments.activations import Inside, Pair, SentenceOrPair
     from .inspection.experiments.score_parts import ScoreParts
     from .inspection.viewer.page import InlinePage
@@ -505,16 +506,7 @@ class Run:
             return joined_texts[0] if isinstance(sentences, str) else joined_texts
         run = self._with(decoding if n_best is None else {**decoding, "n_best": n_best})
         sources, ids = run.reader.read(list_sentences(sentences, "sentences"))
-        n_bests = []
-        rate_all = cache(partial(_rate, run, ids))  # once for all sentences, when a confidence is asked for
-        for number, (source, translations) in enumerate(zip(sources, run.translator.translate_ids(ids), strict=True)):
-            ratings = chain([lambda number=number: rate_all()[number]], repeat(None))
-            n_bests.append(
-                [
-                    Translated._of(source, translation, run, rating)
-                    for translation, rating in zip(translations, ratings, strict=False)
-                ]
-            )
+        n_bests = _with_ratings(run, sources, ids, run.translator.translate_ids(ids))
         results = [translations[0] for translations in n_bests] if n_best is None else n_bests
         return results[0] if isinstance(sentences, str) else results
 
@@ -953,19 +945,36 @@ def _translate_with_markup(
             TranslatedText([next(sentences) for _ in paragraph.sentences], lines[0])
             for paragraph, lines in zip(marked.read.paragraphs, marked.texts, strict=True)
         ]
-    return [
-        [
-            Translated._of(source, replace(translation, text=line), run)
-            for translation, line in zip(n_best, lines, strict=True)
-        ]
-        for source, n_best, lines in zip(marked.read.texts, marked.n_bests, marked.texts, strict=True)
+    n_bests = [
+        [replace(translation, text=line) for translation, line in zip(n_best, lines, strict=True)]
+        for n_best, lines in zip(marked.n_bests, marked.texts, strict=True)
     ]
+    return _with_ratings(run, marked.read.texts, marked.read.ids, n_bests)
 
 
 def _best_of_sentences(run: "TrainedRun", marked: "MarkedTranslations") -> list[Translated]:
     """Returns the best translation of each sentence, without markup."""
-    pairs = zip(marked.read.texts, marked.n_bests, strict=True)
-    return [Translated._of(source, n_best[0], run) for source, n_best in pairs]
+    n_bests = [n_best[:1] for n_best in marked.n_bests]
+    return [best for (best,) in _with_ratings(run, marked.read.texts, marked.read.ids, n_bests)]
+
+
+def _with_ratings(
+    run: "TrainedRun", sources: Sequence[str], ids: "list[list[int]]", n_bests: "Sequence[Sequence[Translation]]"
+) -> list[list[Translated]]:
+    """Returns the n-best lists of sentences. The best translation of each sentence has a confidence.
+
+    Args:
+        run: the run.
+        sources: the sentences as the model has read them.
+        ids: their token ids.
+        n_bests: the n-best list of each sentence.
+    """
+    rate_all = cache(partial(_rate, run, ids))  # once for all sentences, when a confidence is asked for
+    rated = []
+    for number, (source, n_best) in enumerate(zip(sources, n_bests, strict=True)):
+        ratings = chain([lambda number=number: rate_all()[number]], repeat(None))
+        rated.append([Translated._of(source, *pair) for pair in zip(n_best, repeat(run), ratings, strict=False)])
+    return rated
 
 
 def _text_argument(text: Any, name: str) -> Path | list[str] | None:

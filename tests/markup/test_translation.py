@@ -6,11 +6,13 @@ from collections import Counter
 import pytest
 
 import qkv
+from qkv.config.run import with_decoding_values
 from qkv.errors import InputError
+from qkv.evaluation.confidence import with_hypotheses
 from qkv.files.run_directory import PACKAGED
 from qkv.markup import placeholders, translation
 from qkv.markup.html_text import read_pieces
-from qkv.markup.translation import translate_marked
+from qkv.markup.translation import read_marked_lines, translate_marked, translate_window
 
 PAGE = (
     '<!doctype html>\n<html lang="en-US"><head><title>The cat</title><script>x<b</script></head>\n<body class=x><p>\n'
@@ -77,6 +79,24 @@ def test_a_page_is_translated_and_the_rest_of_it_is_unchanged(demo):
         "<p>",
         page.text,
     ]
+
+
+def test_a_translation_with_tags_is_as_sure_as_without(demo):
+    marked = demo.translate("the <b>girl</b> eats an apple .", markup="html")
+    assert marked.confidence == demo.translate("the girl eats an apple .").confidence > 0.9
+    split = demo.translate("<p>the <b>girl</b> eats an apple .</p>", markup="html-page")
+    assert [sentence.confidence for sentence in split.sentences] == [marked.confidence]
+
+
+def test_hypotheses_without_markup_change_no_translation(demo):
+    lines = ["The girl sees {0} and %s.", "{name} eats 7 apples.", "the %d cat sees the {0} ."]
+    beam = demo.trained.with_config(with_decoding_values(demo.config, {"beam_size": 5}))
+    run = with_hypotheses(beam)
+    window = read_marked_lines(run, run.reader.typed_text("sentence"), "placeholders", lines, range(1, 4))
+    found = translate_window(run, window, marked=1)
+    assert found.texts == [[text] for text in translate_marked(beam, lines, "placeholders")]
+    assert {len(n_best) for n_best in found.n_bests} == {5}
+    assert translate_window(run, window).texts != found.texts
 
 
 def test_an_ensemble_has_the_links_of_its_first_run(demo):

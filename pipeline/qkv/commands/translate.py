@@ -126,7 +126,8 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write(f"type a sentence; {END_OF_INPUT} ends\n")
     is_constrained = bool(options.prefix or options.require)
     read = partial(read_marked_lines, run, reader, options.markup) if options.markup else reader.read_paragraphs
-    windows = _read_windows(lines.windows(), read, constraints if is_constrained else None)
+    marked = 1 if confidence else None  # the other hypotheses are only compared with the best one
+    windows = _read_windows(lines.windows(), read, constraints if is_constrained else None, marked)
     processes = cli.make_processes(options, run.config)
     if sys.stdin.buffer.isatty() and processes is None and not is_constrained:
         _trace_search(run)
@@ -172,12 +173,14 @@ class _Window(NamedTuple):
     - text: the sentences of the lines, and their token ids; with `--markup`, also the marks in them.
     - prefix_ids: the token ids with which the translation of each sentence must begin; None without `--prefix`.
     - required: the required phrases of each sentence; None without `--require`.
+    - marked: with `--markup`, the number of translations of each sentence that get markup; None for all.
     """
 
     first_number: int
     text: "ReadParagraphs | MarkedWindow"
     prefix_ids: list[list[int]] | None
     required: "list[list[RequiredPhrase]] | None"
+    marked: int | None
 
 
 class _TranslatedWindow(NamedTuple):
@@ -199,6 +202,7 @@ def _read_windows(
     windows: Iterable[Sequence[str]],
     read: "Callable[[Sequence[str], Sequence[int]], ReadParagraphs | MarkedWindow]",
     constraints: "ConstraintFiles | None",
+    marked: int | None,
 ) -> Iterator[_Window]:
     """Converts windows of lines to token ids, and adds the constraints on their sentences.
 
@@ -206,12 +210,13 @@ def _read_windows(
         windows: the lines of each window.
         read: a function of lines and their numbers that divides them into sentences, and converts these to ids.
         constraints: the constraints on all sentences; None if there are none.
+        marked: see `_Window`.
     """
     first_number = 1
     for lines in windows:
         text = read(lines, range(first_number, first_number + len(lines)))
         prefix_ids, required = constraints.take(len(lines)) if constraints else (None, None)
-        yield _Window(first_number, text, prefix_ids, required)
+        yield _Window(first_number, text, prefix_ids, required, marked)
         first_number += len(lines)
 
 
@@ -219,12 +224,12 @@ def _translate_window(run: "TrainedRun", window: _Window) -> _TranslatedWindow:
     """Translates the sentences of a window."""
     from ..text.lines.typed_line import ReadParagraphs  # not at the top: it imports NumPy
 
-    first_number, text, prefix_ids, required = window
+    first_number, text, prefix_ids, required, marked = window
     if isinstance(text, ReadParagraphs):
         return _TranslatedWindow(first_number, text, run.translator.translate_ids(text.ids, prefix_ids, required), None)
     from ..markup.translation import translate_window  # only for texts with markup
 
-    return _TranslatedWindow(first_number, *translate_window(run, text, prefix_ids, required))
+    return _TranslatedWindow(first_number, *translate_window(run, text, prefix_ids, required, marked))
 
 
 def _write_window(

@@ -112,8 +112,8 @@ class MarkedTranslations(NamedTuple):
 
     - read: the plain texts as the model has read them. Kept text that it could not copy is replaced or left out.
     - n_bests: the n-best list of each sentence of each text.
-    - texts: the translations of each text, with markup. They are those of the n-best list; but for a text of several
-      sentences, there is one translation, of the best translations of the sentences.
+    - texts: the translations of each text, with markup. They are those of the n-best list, or the first ones; but for a
+      text of several sentences, there is one translation, of the best translations of the sentences.
     """
 
     read: ReadParagraphs
@@ -187,6 +187,7 @@ def translate_window(
     window: MarkedWindow,
     prefix_ids: list[list[int]] | None = None,
     required: "list[list[RequiredPhrase]] | None" = None,
+    marked: int | None = None,
 ) -> MarkedTranslations:
     """Translates texts with markup.
 
@@ -199,6 +200,7 @@ def translate_window(
         window: the texts.
         prefix_ids: see `Translator.translate_ids`. Each text must be one sentence.
         required: see `Translator.translate_ids`. Each text must be one sentence.
+        marked: the number of translations of each n-best list that get markup; None for all.
 
     Raises:
         InputError: the model has no cross-attention or gives NaN; or no translation meets all constraints.
@@ -220,7 +222,9 @@ def translate_window(
         tried: dict[int, list[_Candidate]] = {}
         for index, candidate in pairs_to_try:
             candidate = candidate._replace(n_bests=[next(n_bests) for _ in candidate.ids])
-            translations = _join_translations(run, candidate.paragraph, candidate.n_bests)
+            translations = _join_translations(
+                run, candidate.paragraph, [n_best[:marked] for n_best in candidate.n_bests]
+            )
             tried.setdefault(index, []).append(candidate._replace(translations=translations))
         pending = {}
         for index, candidates in tried.items():
