@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
 from itertools import pairwise
@@ -330,7 +330,9 @@ class Folder:
         """Calls a command's `main` with its arguments, in this folder."""
         name, rest = arguments[0].removesuffix(".py"), arguments[1:]
         if name == "live" and "--page" not in rest:  # it would serve until it is interrupted
-            importlib.import_module("qkv.commands.live").make_parser().parse_args(rest)
+            self.make_runs(name, rest)
+            with chdir(self.root):
+                importlib.import_module("qkv.commands.live").make_parser().parse_args(rest)
             return Ended(0, "", "")
         if name != "import_marian":
             self.make_runs(name, rest)
