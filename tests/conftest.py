@@ -26,13 +26,6 @@ hypothesis.settings.register_profile("qkv", deadline=None, suppress_health_check
 hypothesis.settings.load_profile("qkv")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """`--numprocesses auto` is one worker more than there are cores: a worker waits a fifth of its time, for browsers,
-    other processes and disks."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_configure():
     """Files of tests need not outlast a power cut: nothing waits until a disk has written them."""
     os.fsync = lambda descriptor: None

@@ -321,6 +321,8 @@ def test_an_address_opened_again_shows_the_same(browser, path, page):
     page.check("[name=withoutOutput]")
     page.click("nav a[data-section=changes]")
     settle(page)
+    # The page scrolls there, and notices later where it is.
+    page.wait_for_function("() => { explained.writeNow(); return location.hash.includes('section=changes'); }")
     expected, shown = state(page), page.inner_text("main")
     assert expected["section"] == "changes" and expected["site"] == "encoder_self" and expected["row"] == "1"
     fragment = page.url[page.url.index("#") :]
