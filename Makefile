@@ -39,7 +39,8 @@ help:
 # Made once, and again when the locks or the interpreter change. Nothing is installed whose hash is not in the lock, and
 # nothing is built but qkv itself, which stays in this folder. Python compiles a module when it is first imported, for
 # most are never imported. What every process imports is compiled at once, also where PYTHONDONTWRITEBYTECODE is set:
-# each process would compile TensorFlow anew, which takes 10 seconds. The stamps are written last.
+# each process would compile TensorFlow anew, which takes 10 seconds. An error there is shown by whatever imports it next.
+# The stamps are written last.
 INSTALL_SELF := -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --no-compile
 COMPILE := PYTHONDONTWRITEBYTECODE= TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -c
@@ -50,7 +51,7 @@ $(VENV)/runtime: requirements.lock
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(INSTALL) -r requirements.lock
-	@$(COMPILE) "import keras, matplotlib.pyplot, pandas" 2> /dev/null
+	@$(COMPILE) "import keras, matplotlib.pyplot, pandas" 2> /dev/null || true
 	@touch $@
 
 $(VENV)/qkv: $(VENV)/runtime pyproject.toml pipeline/qkv/version.py
@@ -61,7 +62,7 @@ $(VENV)/qkv: $(VENV)/runtime pyproject.toml pipeline/qkv/version.py
 $(VENV)/tests: $(VENV)/qkv tests/requirements.lock
 	@echo "== installing what the tests need"
 	@$(BIN)/python $(INSTALL) -r tests/requirements.lock
-	@$(COMPILE) "import jax, nbclient, pytest, sphinx" 2> /dev/null
+	@$(COMPILE) "import jax, nbclient, pytest, sphinx" 2> /dev/null || true
 	@touch $@
 
 demo: $(VENV)/qkv

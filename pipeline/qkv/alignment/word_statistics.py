@@ -1,4 +1,4 @@
-"""What a run's training text says about links: which words are linked, whatever the sentence.
+"""Statistics of a run's training text: how probable it is that two words are linked, whatever the sentence.
 
 The statistics are those of `statistical`, learnt once from the training text and saved in the run as
 `word_statistics.npz`. They give the probability that two words of any sentence pair are linked. Attention knows the

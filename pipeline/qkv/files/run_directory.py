@@ -110,8 +110,8 @@ class RunDirectory:
         self.config = self.root / "config.yaml"
         self.decoding = self.root / "decoding.yaml"  # the settings that `evaluate.py --tune` has chosen
         self.alignment = self.root / "alignment.json"  # the layer and head that word links are read from
-        self.confidence = self.root / "confidence.json"  # how sure a translation is, fitted on the validation set
-        self.word_statistics = self.root / "word_statistics.npz"  # which words of the training text are linked
+        self.confidence = self.root / "confidence.json"  # of translations, fitted on the validation set
+        self.word_statistics = self.root / "word_statistics.npz"  # of the training text, for markup
         self.manifest = self.root / "manifest.json"  # written last; a run with it is completely trained
         self.given_tokenizer = self.root / "tokenizer" / "given.json"  # of an imported run
         self.own_tokenizer = self.root / "tokenizer" / "sentencepiece.model"

@@ -223,7 +223,7 @@ class Layout:
 
     @property
     def needs_links(self) -> bool:
-        """Whether word links decide where a mark is written. A mark around the whole text needs none."""
+        """True if word links decide where a mark is written. A mark around the whole text needs none."""
         return any(mark.range != (0, len(self.plain)) for mark in self.marks)
 
     def find_copies(self, translation: str) -> dict[int, Range]:
