@@ -101,12 +101,13 @@ class SentenceList {
         "aria-selected": String(sentence.id === this.current),
         "aria-setsize": this.sentences.length, "aria-posinset": first + i + 1, style: `top: ${(first + i) * ROW_HEIGHT}px`,
       });
-      const facts = [`${sentence.id}`, say("viewer.note.tokens", { count: sentence.source.length })];
+      const facts = [`${sentence.id}`];
+      if (hasConfidence(sentence)) facts.push(say("viewer.note.confidence", { value: sentence.confidence }));
+      facts.push(say("viewer.note.tokens", { count: sentence.source.length }));
       for (const { measure, label } of this.notes) {
         const value = sentence.measures[measure];
         facts.push(label === true ? say(`viewer.note.${measure}`, { value }) : `${label} ${sayNumber(value, 2)}`);
       }
-      if (hasConfidence(sentence)) facts.push(say("viewer.note.confidence", { value: sentence.confidence }));
       if (sentence.score !== null) facts.push(say("viewer.fact.bleu", { score: sentence.score }));
       if (sentence.truncated) facts.push(say("viewer.note.truncated"));
       row.append(this.drawText(sentence));
